@@ -1,0 +1,1 @@
+"""HTTP: routes, dialects, errors. Translates, and decides nothing about generations or workers."""

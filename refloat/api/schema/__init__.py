@@ -1,0 +1,1 @@
+"""The bodies of each dialect, as typed structs."""

@@ -1,0 +1,132 @@
+"""Every setting, once: name, type, range, default and meaning. YAML, environment and CLI follow it.
+
+`Annotated[..., Meta(description=…)]` is what `--help`, `refloat config show` and the commented example
+are generated from, so a setting without a description does not exist.
+"""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+PositiveInt = Annotated[int, Meta(ge=1)]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One model: what to load, where, and how much of the machine it may use."""
+
+    model: Annotated[
+        str,
+        Meta(
+            description="smollm2, a folder with OpenVINO IR, a .gguf file, a Hugging Face id, "
+            "or scripted"
+        ),
+    ]
+    name: Annotated[
+        str | None, Meta(description="Name that clients use; default: from the model itself")
+    ] = None
+    device: Annotated[str, Meta(description="OpenVINO device: CPU, GPU, GPU.1, NPU, AUTO")] = "CPU"
+    plugin_config: Annotated[
+        dict[str, Any], Meta(description="OpenVINO properties, as a JSON object")
+    ] = {}
+    cache_size: Annotated[float | None, Meta(gt=0, description="KV cache in GB (2^30 bytes)")] = (
+        None
+    )
+    num_kv_blocks: Annotated[
+        int | None, Meta(ge=1, description="KV cache in blocks; wins over cache_size")
+    ] = None
+    max_num_seqs: Annotated[
+        int, Meta(ge=1, le=1024, description="Sequences that run at a time")
+    ] = 64
+    max_num_batched_tokens: Annotated[
+        int, Meta(ge=1, description="Tokens computed in one step; longer prompts are chunked")
+    ] = 512
+    enable_prefix_caching: Annotated[
+        bool, Meta(description="Keep the KV blocks of finished prompts for reuse")
+    ] = True
+    cache_dir: Annotated[
+        str | None,
+        Meta(description="Folder for compiled kernels; on a GPU default: $REFLOAT_HOME/compiled"),
+    ] = None
+    context_length: Annotated[
+        int | None, Meta(ge=2, description="Tokens of prompt and answer; default: the model's own")
+    ] = None
+    max_output_tokens: Annotated[
+        int | None,
+        Meta(ge=1, description="Cap on an answer whose request sets no max_tokens"),
+    ] = None
+    chat_template: Annotated[
+        str | None, Meta(description="Jinja file to use in place of the model's own template")
+    ] = None
+    max_queue: Annotated[
+        int, Meta(ge=0, description="Generations that may wait; one more is refused with 429")
+    ] = 512
+    script: Annotated[
+        str | None, Meta(description="YAML file with the answers of the scripted model")
+    ] = None
+    engine_options: Annotated[
+        dict[str, Any], Meta(description="Options of the scripted engine (see docs/API.md)")
+    ] = {}
+    faults: Annotated[
+        list[dict[str, Any]],
+        Meta(description="Fault plan, for tests: [{at, kind, times, ...}]"),
+    ] = []
+    load_timeout_s: Annotated[
+        float, Meta(gt=0, description="Seconds a load may take while it makes no progress")
+    ] = 600.0
+    stall_floor_s: Annotated[
+        float, Meta(gt=0, description="Seconds without any progress before a worker is killed")
+    ] = 10.0
+
+
+class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The gateway and what holds for all models."""
+
+    host: Annotated[str, Meta(description="Address to listen on")] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535, description="Port; 0 picks a free one")] = 8000
+    api_key_file: Annotated[
+        str | None,
+        Meta(description="File with one bearer key a line; then every route asks for one"),
+    ] = None
+    allow_open: Annotated[
+        bool, Meta(description="Listen beyond loopback although no key is set")
+    ] = False
+    cors_origins: Annotated[
+        list[str], Meta(description="Origins that browsers may call from; default none")
+    ] = []
+    log_level: Annotated[str, Meta(description="debug, info, warning or error")] = "info"
+    log_format: Annotated[
+        str, Meta(description="auto (text on a terminal, else JSON), text or json")
+    ] = "auto"
+    log_prompts: Annotated[bool, Meta(description="Write prompt texts to the log")] = False
+    max_body_bytes: Annotated[int, Meta(ge=1024, description="Largest request body")] = (
+        32 * 1024 * 1024
+    )
+    memory_budget_bytes: Annotated[
+        int, Meta(ge=1024 * 1024, description="Bodies, journals and buffers held at a time")
+    ] = 512 * 1024 * 1024
+    drain_timeout_s: Annotated[
+        float, Meta(ge=0, description="Seconds running answers get after SIGTERM")
+    ] = 30.0
+    hold_timeout_s: Annotated[
+        float, Meta(ge=0, description="Seconds a request waits for a loading or recovering model")
+    ] = 30.0
+    request_timeout_s: Annotated[
+        float | None, Meta(gt=0, description="Deadline of a request that names none")
+    ] = None
+    header_delay_s: Annotated[
+        float,
+        Meta(ge=0, description="Seconds a stream's status line is withheld for its first token"),
+    ] = 10.0
+    metrics: Annotated[bool, Meta(description="Serve /metrics")] = True
+    ready_when: Annotated[
+        str, Meta(description="any: ready with one servable model; all: only with every model")
+    ] = "any"
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The whole configuration, as in the YAML file."""
+
+    models: Annotated[list[ModelConfig], Meta(description="Models to serve")] = []
+    server: ServerConfig = ServerConfig()

@@ -1,0 +1,1 @@
+"""Engines: ids in, ids out, behind one contract (`base.py`)."""

@@ -1,0 +1,1 @@
+"""Faults as data: plans for engines, drills and users' tests."""

@@ -1,0 +1,1 @@
+"""A generation as a value: journals, admission, dispatch. Knows nothing of HTTP or of processes."""

@@ -1,0 +1,67 @@
+"""What a session tells its client: the one event stream that every dialect's encoder folds.
+
+Order: any number of `Delta`s and exactly one `ChoiceEnd` for each choice, then exactly one terminal
+event, `Completed` or `Failed`. A `Failed` may come at any time and nothing comes after it.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from refloat.wire.problem import Problem
+
+
+class FinishReason(StrEnum):
+    """Why a choice ended, in OpenAI's words."""
+
+    STOP = "stop"
+    LENGTH = "length"
+    TOOL_CALLS = "tool_calls"
+
+
+class TokenLogprob(msgspec.Struct, frozen=True, gc=False):
+    """The chosen token at one position."""
+
+    token_id: int
+    raw: bytes
+    """The token's own bytes; joined over an answer they decode to its text."""
+    logprob: float
+
+
+class Delta(msgspec.Struct, frozen=True, gc=False):
+    """Text that is final: it will be neither taken back nor sent again."""
+
+    index: int
+    text: str
+    logprobs: tuple[TokenLogprob, ...] = ()
+    """The tokens this text came from; only if asked for."""
+
+
+class ChoiceEnd(msgspec.Struct, frozen=True, gc=False):
+    """This choice is complete."""
+
+    index: int
+    reason: FinishReason
+
+
+class Usage(msgspec.Struct, frozen=True, gc=False):
+    """Tokens as counted by the gateway, over all choices."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+
+
+class Completed(msgspec.Struct, frozen=True, gc=False):
+    """Terminal: every choice ended."""
+
+    usage: Usage
+
+
+class Failed(msgspec.Struct, frozen=True, gc=False):
+    """Terminal: the request as a whole failed; its unfinished choices are cancelled."""
+
+    problem: Problem
+
+
+Event = Delta | ChoiceEnd | Completed | Failed

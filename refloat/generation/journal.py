@@ -1,0 +1,115 @@
+"""The journal: one generation as a value, append-only and serialisable. No I/O, no clock, no text.
+
+It holds all that is needed to go on elsewhere: prompt, parameters, emitted ids. A worker only borrows
+it, under an attempt number; ids of another attempt, or at another offset than the next one, are
+refused, so a late frame of a dead attempt can neither repeat nor lose a token.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from refloat.generation.events import FinishReason
+from refloat.generation.states import TERMINAL, GenerationEvent, GenerationState, next_state
+from refloat.wire.messages import Add, Output, SamplingParams, pack_ids
+
+
+class Refusal(StrEnum):
+    """Why a journal would not take an output."""
+
+    STALE_ATTEMPT = "stale_attempt"
+    OFFSET_GAP = "offset_gap"
+    """Ids are missing or repeated: the worker's account cannot be trusted any more."""
+    ENDED = "ended"
+
+
+class Accepted(NamedTuple):
+    """What one output added."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...] | None
+    finish: FinishReason | None
+    """Set when these ids complete the generation by its own terms."""
+
+
+class Journal(msgspec.Struct):
+    """One generation. Only `generation/dispatch.py` changes one, through the methods."""
+
+    generation: int
+    """Unique in this gateway's life."""
+    tenant: str
+    index: int
+    """Which choice of its request."""
+    prompt: list[int]
+    params: SamplingParams
+    emitted: list[int] = msgspec.field(default_factory=list[int])
+    logprobs: list[float] = msgspec.field(default_factory=list[float])
+    attempt: int = 0
+    state: GenerationState = GenerationState.QUEUED
+    finish: FinishReason | None = None
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing more can happen to it."""
+        return self.state in TERMINAL
+
+    @property
+    def tokens_needed(self) -> int:
+        """Tokens it will hold at its longest: what the KV cache has to have room for."""
+        return len(self.prompt) + self.params.max_tokens
+
+    def apply(self, event: GenerationEvent) -> None:
+        """Move along the table. Raises `IllegalTransitionError`."""
+        self.state = next_state(self.state, event)
+
+    def dispatch(self) -> Add:
+        """Begin the next attempt: the command that makes a worker go on from here."""
+        self.apply(GenerationEvent.DISPATCH)
+        self.attempt += 1
+        return Add(
+            generation=self.generation,
+            attempt=self.attempt,
+            tokens=pack_ids(self.prompt + self.emitted),
+            offset=len(self.emitted),
+            params=self.params,
+        )
+
+    def accept(self, output: Output) -> Accepted | Refusal:
+        """Append what a worker sent, if it is the next thing to append.
+
+        Ids behind the one that completes the generation are dropped: a hybrid engine is asked for
+        more than it should give, and a cancel may cross a frame.
+        """
+        if self.is_terminal:
+            return Refusal.ENDED
+        if output.attempt != self.attempt:
+            return Refusal.STALE_ATTEMPT
+        if output.offset != len(self.emitted):
+            return Refusal.OFFSET_GAP
+        ids, finish = self._cut(output.ids)
+        logprobs = output.logprobs[: len(ids)] if output.logprobs is not None else None
+        if ids:
+            self.apply(GenerationEvent.OUTPUT)
+            self.emitted.extend(ids)
+            if logprobs is not None:
+                self.logprobs.extend(logprobs)
+        if finish is not None:
+            self.finish_with(finish)
+        return Accepted(ids, logprobs, finish)
+
+    def finish_with(self, reason: FinishReason) -> None:
+        """Complete: by its own ids, or because a stop string was found in its text."""
+        self.apply(GenerationEvent.FINISH)
+        self.finish = reason
+
+    def _cut(self, ids: tuple[int, ...]) -> tuple[tuple[int, ...], FinishReason | None]:
+        """The ids up to and with the one that ends the generation, and why it ends."""
+        stop_ids = self.params.stop_token_ids
+        position = len(self.emitted)
+        for count, token in enumerate(ids, start=1):
+            if token in stop_ids and position + count > self.params.min_tokens:
+                return ids[:count], FinishReason.STOP
+            if position + count >= self.params.max_tokens:
+                return ids[:count], FinishReason.LENGTH
+        return ids, None

@@ -1,0 +1,25 @@
+"""What generations need from elsewhere, as contracts that a test can stand in for."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from refloat.generation.request import ChatPrompt
+
+
+class PrepPort(Protocol):
+    """A model's prep process. Every call has a deadline of its own and survives one restart of prep.
+
+    Each raises `ProblemError`: a 4xx kind for what the caller can change, else a server's kind.
+    """
+
+    async def render(self, prompt: ChatPrompt) -> list[int]:
+        """The prompt ids of a rendered chat, untruncated."""
+        ...
+
+    async def tokenize(self, texts: Sequence[str], *, add_special_tokens: bool) -> list[list[int]]:
+        """Ids of each text, untruncated."""
+        ...
+
+    async def detokenize(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+        """The text of these ids; bytes that are no UTF-8 become U+FFFD."""
+        ...

@@ -1,0 +1,78 @@
+"""The one internal request into which every dialect is translated, and nothing of any dialect.
+
+`None` means that the caller did not say; `intake.py` resolves it from the model's defaults.
+"""
+
+from typing import Any
+
+import msgspec
+
+
+class ChatPrompt(msgspec.Struct, frozen=True, tag="chat"):
+    """To be rendered by the model's template. Messages are in OpenAI's shape, already checked."""
+
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]] | None = None
+    template_kwargs: dict[str, Any] = {}
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+
+
+class TextPrompt(msgspec.Struct, frozen=True, tag="text"):
+    """To be tokenized as it is."""
+
+    text: str
+    add_special_tokens: bool = True
+
+
+class TokenPrompt(msgspec.Struct, frozen=True, tag="tokens"):
+    """Ids, taken as they are once checked against the vocabulary."""
+
+    ids: tuple[int, ...]
+
+
+Prompt = ChatPrompt | TextPrompt | TokenPrompt
+
+
+class Sampling(msgspec.Struct, frozen=True):
+    """What the caller said about decoding, within documented ranges; `None`: nothing."""
+
+    max_tokens: int | None = None
+    min_tokens: int = 0
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    seed: int | None = None
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float | None = None
+    stop: tuple[str, ...] = ()
+    include_stop_str_in_output: bool = False
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    logprobs: bool = False
+
+
+class GenerationRequest(msgspec.Struct, frozen=True):
+    """One client request: `len(prompts) * n` answers, all or none."""
+
+    request_id: str
+    tenant: str
+    model: str
+    prompts: tuple[Prompt, ...]
+    sampling: Sampling = Sampling()
+    n: int = 1
+    best_of: int | None = None
+    """Generate this many for each prompt and keep the `n` with the best mean log-probability."""
+    echo: bool = False
+    """The answer begins with the prompt's text (completions)."""
+    default_max_tokens: int | None = None
+    """For a caller who set none: 16 for completions, `None` (all that fits) for chat."""
+    max_tokens_param: str = "max_tokens"
+    """The caller's name for the limit, for errors that blame it."""
+    prompt_param: str = "messages"
+    body_bytes: int = 0
+    """Size of the body that carried it, for the byte budget."""
+    deadline_s: float | None = None
+    """Seconds from acceptance within which the answer has to be complete."""

@@ -1,0 +1,1 @@
+"""Where models come from, where they are kept, and what is known of one before it is loaded."""

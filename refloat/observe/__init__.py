@@ -1,0 +1,1 @@
+"""Logs, metrics, and later the evidence of faults. Imports no sibling but `wire`."""

@@ -1,0 +1,52 @@
+"""Structured logs on stderr: text on a terminal, JSON lines elsewhere. Never a prompt's text.
+
+Every module logs with `get_logger(__name__)` and an event name plus fields; request and worker ids
+are fields, so one request can be followed through a crash with one grep.
+"""
+
+import logging
+import sys
+from typing import Any
+
+import msgspec
+import structlog
+
+LEVELS = ("debug", "info", "warning", "error")
+
+_encode_json = msgspec.json.Encoder(enc_hook=str).encode
+
+
+def configure_logging(level: str, log_format: str) -> None:
+    """Set up the process's logging, once, at start. Raises `ValueError` for unknown values."""
+    if level not in LEVELS:
+        raise ValueError(f"log level {level!r} is not one of {', '.join(LEVELS)}")
+    if log_format not in ("auto", "text", "json"):
+        raise ValueError(f"log format {log_format!r} is not one of auto, text, json")
+    as_text = log_format == "text" or (log_format == "auto" and sys.stderr.isatty())
+    processors: list[structlog.typing.Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+    ]
+    if as_text:
+        processors.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()))
+    else:
+        processors.append(structlog.processors.JSONRenderer(serializer=_to_json))
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, force=True)
+
+
+def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
+    """A logger that carries the module's name."""
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger().bind(logger=name)
+    return logger
+
+
+def _to_json(event: dict[str, Any], **_: Any) -> str:
+    return _encode_json(event).decode()

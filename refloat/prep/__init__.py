@@ -1,0 +1,1 @@
+"""The prep program: chat template, tokenizer, detokenizer. Small, on the CPU, disposable."""

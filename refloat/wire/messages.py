@@ -1,0 +1,345 @@
+"""The messages between the gateway and its two kinds of children, by receiver.
+
+Nothing here knows of HTTP, and nothing here is executable: msgspec decodes each into a typed struct or
+refuses the frame. Token ids cross the wire as packed int32 (see `pack_ids`), since a prompt can hold
+a hundred thousand of them.
+"""
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from refloat.wire.faults import FaultKind
+from refloat.wire.problem import Problem
+
+#: Raised whenever a message or its meaning changes; both ends refuse a stranger.
+PROTOCOL_VERSION = 1
+
+
+def pack_ids(ids: Sequence[int]) -> bytes:
+    """Token ids as little-endian int32, the form in which they cross the wire."""
+    return array("i", ids).tobytes()
+
+
+def unpack_ids(packed: bytes) -> list[int]:
+    """The inverse of `pack_ids`. Raises `ValueError` for a length that is no multiple of four."""
+    ids = array("i")
+    ids.frombytes(packed)
+    return ids.tolist()
+
+
+class SamplingParams(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How one sequence is decoded. Complete: no default is left for an engine to choose."""
+
+    max_tokens: int
+    """Tokens the generation may have in all, counted from the end of the *original* prompt, so the
+    number stays the same when a generation continues elsewhere."""
+    min_tokens: int = 0
+    """Stop tokens are impossible before this many tokens."""
+    temperature: float = 1.0
+    """0 is greedy; the other sampling fields then have no effect."""
+    top_p: float = 1.0
+    top_k: int = 0
+    """0: no limit."""
+    min_p: float = 0.0
+    seed: int = 0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    stop_token_ids: tuple[int, ...] = ()
+    """Every id that ends the generation: the model's EOS ids (unless ignored) and the caller's."""
+    logprobs: bool = False
+
+
+class Capabilities(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an engine can do; policy asks this record and never an engine's name."""
+
+    token_resume: bool = True
+    """Can go on from prompt + emitted ids."""
+    batch: bool = True
+    guided: bool = False
+    hybrid: bool = False
+    """Has recurrent state: resuming is a continuation, and a request never ends at one token."""
+    capacity: int = 256
+    """Sequences it can hold at a time; 1 for a blocking engine."""
+    blocks: bool = True
+    """Has a paged KV cache whose blocks can be counted."""
+    logprobs: bool = True
+    """Gives the chosen token's log-probability (never alternatives)."""
+
+
+class EngineSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Everything a worker needs to build its engine. Sent once, first."""
+
+    engine: str
+    """A name in `engines/registry.py`."""
+    model_path: str
+    device: str = "CPU"
+    properties: dict[str, Any] = {}
+    """OpenVINO properties, as given to the plugin."""
+    num_kv_blocks: int | None = None
+    cache_size_bytes: int | None = None
+    """Used to compute `num_kv_blocks` where that is not given, once a block's size is known."""
+    max_num_seqs: int = 64
+    max_num_batched_tokens: int = 512
+    enable_prefix_caching: bool = True
+    context_length: int = 0
+    eos_token_ids: tuple[int, ...] = ()
+    options: dict[str, Any] = {}
+    """For one engine only (the scripted engine's script and speed)."""
+    faults: tuple[dict[str, Any], ...] = ()
+    """Fault plan entries with the `times` that are left (see `faults/plan.py`)."""
+
+
+class CacheFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The KV cache as the engine really built it."""
+
+    block_size: int
+    """Tokens in a block."""
+    num_blocks: int
+    bytes_total: int = 0
+
+
+# --- for the worker -------------------------------------------------------------------------------
+
+
+class Configure(msgspec.Struct, frozen=True, tag="configure"):
+    """Build this engine. The answer is `Loaded` or `LoadFailed`."""
+
+    version: int
+    worker_id: int
+    spec: EngineSpec
+
+
+class Probe(msgspec.Struct, frozen=True, tag="probe"):
+    """Generate `count` greedy tokens from `prompt`, alone, and say what came. Before any `Add`."""
+
+    prompt: bytes
+    count: int
+
+
+class Add(msgspec.Struct, frozen=True, tag="add"):
+    """Run this generation from where it stands."""
+
+    generation: int
+    attempt: int
+    """Which try of this generation: outputs of an older attempt are refused by the journal."""
+    tokens: bytes
+    """Prompt ids followed by the `offset` ids already emitted, packed."""
+    offset: int
+    params: SamplingParams
+
+
+class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
+    """Stop this attempt; no more of its ids are wanted. Its end is still reported (`ended`), after
+    the step that freed it, and only then do its blocks count as free. Unknown ones are ignored."""
+
+    generation: int
+    attempt: int
+
+
+class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
+    """Leave at once. Only sent when nothing runs."""
+
+
+ToWorker = Configure | Probe | Add | Cancel | Shutdown
+
+
+# --- for the gateway, from a worker ---------------------------------------------------------------
+
+
+class Hello(msgspec.Struct, frozen=True, tag="hello"):
+    """The first message of every child."""
+
+    version: int
+    pid: int
+    program: str
+    """`worker` or `prep`."""
+    versions: dict[str, str] = {}
+    """Of the libraries that decide what comes out."""
+
+
+class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
+    """The engine stands, but has not yet proved itself."""
+
+    capabilities: Capabilities
+    load_s: float
+
+
+class LoadFailed(msgspec.Struct, frozen=True, tag="load_failed"):
+    """The engine could not be built; the worker exits after this."""
+
+    kind: FaultKind
+    """`LOAD_FAILED`, `OUT_OF_MEMORY` or `BAD_CONFIGURATION`."""
+    message: str
+
+
+class Probed(msgspec.Struct, frozen=True, tag="probed"):
+    """What the probe said, and the cache that it made the engine allocate."""
+
+    ids: tuple[int, ...]
+    cache: CacheFacts | None
+    """`None` for an engine without a paged cache."""
+    probe_s: float
+
+
+class Output(msgspec.Struct, frozen=True, array_like=True):
+    """What one sequence gained in one step."""
+
+    generation: int
+    attempt: int
+    offset: int
+    """Position of `ids[0]`, counted from the end of the original prompt."""
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...] | None = None
+    """One for each id, natural logarithm; `None` unless asked for."""
+    ended: str | None = None
+    """Set when the engine will send nothing more for this attempt and has freed its blocks, to the
+    engine's own word for it (`stop`, `length`, `ignored`, `cancelled`). Every `Add` gets exactly one
+    such output or one `Refused`. The journal judges a generation's end by its ids, not by this."""
+
+
+class Step(msgspec.Struct, frozen=True, tag="step"):
+    """All that one engine step brought: exactly one frame per step."""
+
+    number: int
+    outputs: tuple[Output, ...]
+    used_blocks: int = -1
+    """KV blocks in use after the step by the engine's figures; -1 where it has none."""
+
+
+class Refused(msgspec.Struct, frozen=True, tag="refused"):
+    """The engine would not take an `Add`. That generation ends; nothing else is touched."""
+
+    generation: int
+    attempt: int
+    problem: Problem
+
+
+class WorkerFault(msgspec.Struct, frozen=True, tag="worker_fault"):
+    """The worker's last words: it touches nothing after this and waits for its SIGKILL."""
+
+    kind: FaultKind
+    message: str
+    phase: str
+
+
+class FaultFired(msgspec.Struct, frozen=True, tag="fault_fired"):
+    """A fault plan's entry is about to happen. Sent first, so its `times` survives the worker."""
+
+    index: int
+
+
+FromWorker = Hello | Loaded | LoadFailed | Probed | Step | Refused | WorkerFault | FaultFired
+
+
+# --- for prep -------------------------------------------------------------------------------------
+
+
+class PrepConfigure(msgspec.Struct, frozen=True, tag="prep_configure", omit_defaults=True):
+    """Open this model's tokenizer and template. The answer is `PrepReady` or `PrepFailed`."""
+
+    version: int
+    model_path: str
+    """Folder with the tokenizer IR; empty for the scripted engine's own tokenizer."""
+    tokenizer: str
+    """`openvino` or `scripted`."""
+    chat_template_file: str | None = None
+    render_limit_s: float = 5.0
+    """Wall time that one rendering may take."""
+    options: dict[str, Any] = {}
+
+
+class Render(msgspec.Struct, frozen=True, tag="render", omit_defaults=True):
+    """Render a chat into a prompt and tokenize it. Answer: `Tokens` or `PrepRefused`."""
+
+    job: int
+    messages: list[dict[str, Any]]
+    tools: list[dict[str, Any]] | None = None
+    template_kwargs: dict[str, Any] = {}
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+
+
+class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", omit_defaults=True):
+    """Tokenize texts, never truncated. Answer: `Tokens` or `PrepRefused`."""
+
+    job: int
+    texts: list[str]
+    add_special_tokens: bool = True
+
+
+class Detokenize(msgspec.Struct, frozen=True, tag="detokenize", omit_defaults=True):
+    """The text of these ids, special tokens included if asked for. Answer: `Text`."""
+
+    job: int
+    tokens: bytes
+    skip_special_tokens: bool = True
+
+
+ToPrep = PrepConfigure | Render | Tokenize | Detokenize
+
+
+# --- for the gateway, from prep -------------------------------------------------------------------
+
+
+class TokenTable(msgspec.Struct, frozen=True):
+    """The bytes of every token, so that the gateway can detokenize by itself.
+
+    `lengths[i]` bytes of `blob` belong to token `i`, in order.
+    """
+
+    blob: bytes
+    lengths: bytes
+    """Packed int32, one for each token of the vocabulary."""
+    special_ids: tuple[int, ...]
+    """Tokens that are control marks and never part of the text."""
+    strip_leading_space: bool = False
+    """The first token of a text loses one leading space (SentencePiece)."""
+    exact: bool = True
+    """Checked against the tokenizer's own decoding of many texts; if false, prep must decode."""
+
+
+class PrepReady(msgspec.Struct, frozen=True, tag="prep_ready", omit_defaults=True):
+    """The tokenizer stands."""
+
+    table: TokenTable
+    vocab_size: int
+    bos_token_id: int | None = None
+    eos_token_ids: tuple[int, ...] = ()
+    chat_template: str | None = None
+    """Where the template came from (`chat_template.jinja`, `rt_info`, ...); `None`: there is none."""
+    chat_unavailable: str | None = None
+    """Why chat cannot work although the tokenizer does (no template, a syntax error and its line)."""
+
+
+class PrepFailed(msgspec.Struct, frozen=True, tag="prep_failed"):
+    """The tokenizer cannot be opened; prep exits after this."""
+
+    message: str
+
+
+class Tokens(msgspec.Struct, frozen=True, tag="tokens", omit_defaults=True):
+    """Packed ids, one entry for each text (one for a rendering)."""
+
+    job: int
+    ids: tuple[bytes, ...]
+
+
+class Text(msgspec.Struct, frozen=True, tag="text"):
+    """A decoded text."""
+
+    job: int
+    text: str
+
+
+class PrepRefused(msgspec.Struct, frozen=True, tag="prep_refused"):
+    """This job cannot be done, and why in the caller's terms."""
+
+    job: int
+    problem: Problem
+
+
+FromPrep = Hello | PrepReady | PrepFailed | Tokens | Text | PrepRefused
