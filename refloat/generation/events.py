@@ -8,6 +8,8 @@ from enum import StrEnum
 
 import msgspec
 
+from refloat.parsing.pipeline import TokenLogprob
+
 from refloat.wire.problem import Problem
 
 
@@ -17,15 +19,6 @@ class FinishReason(StrEnum):
     STOP = "stop"
     LENGTH = "length"
     TOOL_CALLS = "tool_calls"
-
-
-class TokenLogprob(msgspec.Struct, frozen=True, gc=False):
-    """The chosen token at one position."""
-
-    token_id: int
-    raw: bytes
-    """The token's own bytes; joined over an answer they decode to its text."""
-    logprob: float
 
 
 class Delta(msgspec.Struct, frozen=True, gc=False):
