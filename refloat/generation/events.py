@@ -9,7 +9,6 @@ from enum import StrEnum
 import msgspec
 
 from refloat.parsing.pipeline import TokenLogprob
-
 from refloat.wire.problem import Problem
 
 

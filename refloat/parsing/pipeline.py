@@ -1,4 +1,4 @@
-"""One choice's way from token ids to final text. Its state survives the worker: it lives in the gateway.
+"""One choice's way from token ids to final text. Its state survives the worker: the gateway has it.
 
 ids → bytes (`vocabulary`) → characters → stop strings (`stop`) → text that may go out.
 """
