@@ -1,0 +1,114 @@
+"""Import directions, as docs/ARCHITECTURE.md states them, read from the source with `ast`."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "refloat"
+
+#: Everybody may import these; they import no sibling but each other where listed in LEAVES_ALLOW.
+LEAVES = {"wire", "observe", "config", "faults", "kv", "scripted"}
+
+#: Who may import whom, beside the leaves and its own package.
+ALLOWED: dict[str, set[str]] = {
+    "wire": set(),
+    "observe": set(),
+    "config": set(),
+    "faults": set(),
+    "kv": set(),
+    "scripted": set(),
+    "models": set(),
+    "parsing": set(),
+    "engines": set(),
+    "worker": {"engines", "models"},
+    "prep": set(),
+    "supervisor": {"models"},
+    "generation": {"parsing", "supervisor", "models"},
+    "api": {"generation", "supervisor", "models", "parsing"},
+    "testing": {"app", "models"},
+    "bench": {"testing", "engines", "models", "app"},
+    "cli": {"app", "models", "api", "supervisor", "generation", "testing", "bench"},
+    "app": {"api", "generation", "supervisor", "models", "parsing"},
+}
+
+#: Narrower than a whole package.
+ONLY_MODULES: dict[tuple[str, str], set[str]] = {
+    ("generation", "supervisor"): {"refloat.supervisor.fleet"},
+    ("api", "supervisor"): {"refloat.supervisor.fleet", "refloat.supervisor.lifecycle"},
+    ("supervisor", "models"): {"refloat.models.manifest"},
+    ("generation", "models"): {"refloat.models.manifest"},
+    ("api", "models"): {"refloat.models.manifest"},
+    ("worker", "models"): {"refloat.models.gguf"},
+}
+
+GATEWAY = ("app", "api", "generation", "parsing", "supervisor", "config", "observe", "wire", "kv")
+
+
+def modules() -> Iterator[tuple[str, str, Path]]:
+    """(package or top-level module, dotted name, file) of every module."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        if parts == ("__init__",):
+            continue
+        yield parts[0], ".".join(("refloat", *parts)), path
+
+
+def imported_names(path: Path) -> Iterator[str]:
+    """Dotted names of all modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+
+
+def test_every_package_has_a_place_in_the_picture() -> None:
+    assert {package for package, _, _ in modules()} <= set(ALLOWED)
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "path"), [pytest.param(*m, id=m[1]) for m in modules()]
+)
+def test_module_imports_only_what_its_package_may(package: str, name: str, path: Path) -> None:
+    for imported in imported_names(path):
+        if not imported.startswith("refloat."):
+            continue
+        target = imported.split(".")[1]
+        if target == package or (target in LEAVES and package not in LEAVES):
+            continue
+        if imported == "refloat.models.manifest" and package not in LEAVES:
+            continue
+        assert target in ALLOWED[package], f"{name} imports {imported}"
+        narrower = ONLY_MODULES.get((package, target))
+        assert narrower is None or imported in narrower, f"{name} imports {imported}"
+
+
+def test_gateway_leaves_openvino_out() -> None:
+    names = [name for package, name, _ in modules() if package in GATEWAY]
+    script = "import importlib, sys\n" + "\n".join(f"importlib.import_module({n!r})" for n in names)
+    script += "\nbad = [m for m in sys.modules if m.split('.')[0].startswith('openvino')]"
+    script += "\nours = ('refloat.engines', 'refloat.worker', 'refloat.prep')"
+    script += "\nbad += [m for m in sys.modules if m.startswith(ours)]"
+    script += "\nassert not bad, bad"
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "path"), [pytest.param(*m, id=m[1]) for m in modules()]
+)
+def test_module_keeps_to_the_banned_list(package: str, name: str, path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    names = set(imported_names(path))
+    assert not names & {"pickle", "multiprocessing", "marshal", "shelve"}, name
+    if "subprocess" in names:
+        assert name in {
+            "refloat.supervisor.process",
+            "refloat.testing.harness",
+        } or name.startswith(("refloat.models.source", "refloat.bench.")), name
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            assert not any(k.arg == "shell" for k in node.keywords), f"{name}: shell="
