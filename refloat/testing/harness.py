@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
 import psutil
 import yaml
 
@@ -35,8 +36,11 @@ class ServerEndedError(AssertionError):
 class Server:
     """One running `refloat serve`, on a port of its own choosing."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], folder: "tempfile.TemporaryDirectory[str]"
+    ) -> None:
         self.process = process
+        self._folder = folder
         self.log: deque[dict[str, Any]] = deque(maxlen=_KEPT_LINES)
         self._reader = threading.Thread(target=self._read, name="refloat-log", daemon=True)
         self._reader.start()
@@ -56,10 +60,11 @@ class Server:
         """
         command = [sys.executable, "-m", "refloat.cli.main", "serve", "--port", "0"]
         command += ["--log-format", "json", "--log-level", "debug"]
+        folder = tempfile.TemporaryDirectory(prefix="refloat-")
         if config is not None:
-            with tempfile.NamedTemporaryFile("w", suffix=".yaml", delete=False) as file:
-                yaml.safe_dump(dict(config), file)
-            command += ["--config", file.name]
+            path = Path(folder.name) / "refloat.yaml"
+            path.write_text(yaml.safe_dump(dict(config)))
+            command += ["--config", str(path)]
         else:
             command += arguments
         process = subprocess.Popen(
@@ -69,11 +74,9 @@ class Server:
             stderr=subprocess.PIPE,
             env={**os.environ, **(env or {})},
         )
-        server = cls(process)
+        server = cls(process, folder)
         try:
             eventually(server._address, what="the server to listen", deadline_s=120)
-            if config is not None:
-                Path(file.name).unlink()
             if ready:
                 server.wait_ready()
         except BaseException:
@@ -95,6 +98,7 @@ class Server:
         self._reader.join(timeout=DEFAULT_DEADLINE_S)
         if self.process.stderr is not None:
             self.process.stderr.close()
+        self._folder.cleanup()
 
     @property
     def url(self) -> str:
@@ -173,7 +177,7 @@ class Server:
         for line in self.process.stderr:
             text = line.decode(errors="replace").rstrip("\n")
             try:
-                entry: Any = json.loads(text)
-            except ValueError:
+                entry = msgspec.json.decode(text, type=dict[str, Any])
+            except msgspec.DecodeError:
                 entry = {"event": "raw", "text": text}
-            self.log.append(entry if isinstance(entry, dict) else {"event": "raw", "text": text})
+            self.log.append(entry)

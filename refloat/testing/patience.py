@@ -15,7 +15,7 @@ class NotInTimeError(AssertionError):
 
 
 def eventually(
-    condition: Callable[[], T],
+    condition: Callable[[], T | None],
     *,
     deadline_s: float = DEFAULT_DEADLINE_S,
     every_s: float = 0.02,
