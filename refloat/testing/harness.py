@@ -53,13 +53,14 @@ class Server:
         config: Mapping[str, Any] | None = None,
         env: Mapping[str, str] | None = None,
         ready: bool = True,
+        log_level: str = "debug",
     ) -> Self:
         """Start a server from arguments, or from a configuration (as in the YAML file).
 
         Returns once it listens and, unless `ready` is false, says it is ready.
         """
         command = [sys.executable, "-m", "refloat.cli.main", "serve", "--port", "0"]
-        command += ["--log-format", "json", "--log-level", "debug"]
+        command += ["--log-format", "json", "--log-level", log_level]
         folder = tempfile.TemporaryDirectory(prefix="refloat-")
         if config is not None:
             path = Path(folder.name) / "refloat.yaml"
@@ -162,7 +163,7 @@ class Server:
 
     def _address(self) -> str:
         self._check_running()
-        for entry in self.events("listening"):
+        for entry in self.events("listening"):  # logged whatever the level is
             return str(entry["url"])
         return ""
 

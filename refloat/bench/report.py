@@ -1,0 +1,97 @@
+"""How a bench run is shown: a table for the terminal, the same as Markdown for the documents."""
+
+import platform
+from importlib.metadata import version
+from typing import NamedTuple
+
+import psutil
+
+from refloat.bench.measure import FirstToken, Throughput, TokenCost
+from refloat.bench.paired import Estimate
+
+#: design goals, as (what, the number they speak of, the goal)
+GOAL_RATIO_AT_16 = 0.97
+GOAL_TTFT_ADDED_S = 0.002
+GOAL_COST_US = 50.0
+
+
+class Row(NamedTuple):
+    """One line of the report."""
+
+    what: str
+    measured: str
+    goal: str
+    verdict: str
+
+
+def throughput_row(result: Throughput) -> Row:
+    """Server ÷ bare engine at one concurrency."""
+    goal, verdict = "", ""
+    if result.streams == 16:
+        goal = f"≥ {GOAL_RATIO_AT_16}"
+        verdict = _verdict(result.ratio.median >= GOAL_RATIO_AT_16)
+    detail = (
+        f"{_show(result.ratio, '{:.3f}')}; {result.server_tokens_per_s.median:.0f} of "
+        f"{result.bare_tokens_per_s.median:.0f} tok/s; client CPU {result.client_cpu_share:.1%}, "
+        f"gateway {result.gateway_cpu_us_per_token:.0f} µs a token"
+    )
+    return Row(f"throughput ÷ bare engine, {result.streams} streams", detail, goal, verdict)
+
+
+def first_token_row(result: FirstToken) -> Row:
+    """Time to first token added."""
+    detail = (
+        f"{_show(result.added_s, '{:.2f}', 1e3)} ms; server {result.server_s.median * 1e3:.1f}, "
+        f"bare {result.bare_s.median * 1e3:.1f} ms"
+    )
+    verdict = _verdict(result.added_s.median <= GOAL_TTFT_ADDED_S)
+    return Row("TTFT added on an idle server, p50", detail, "≤ 2 ms", verdict)
+
+
+def token_cost_row(result: TokenCost) -> Row:
+    """Gateway CPU per streamed token."""
+    detail = f"{_show(result.cost_us, '{:.1f}')} µs, over {result.tokens} tokens"
+    verdict = _verdict(result.cost_us.median <= GOAL_COST_US)
+    return Row(
+        f"gateway CPU per streamed token, scripted engine, {result.streams} streams",
+        detail, "≤ 50 µs", verdict,
+    )  # fmt: skip
+
+
+def memory_row(sizes: dict[str, int]) -> Row:
+    """Resident memory of each program."""
+    detail = ", ".join(f"{name} {size / 2**20:.0f} MB" for name, size in sizes.items())
+    return Row("RSS", detail, "", "")
+
+
+def machine() -> str:
+    """The machine and versions that the figures belong to, in one line."""
+    return (
+        f"{_processor()}, {psutil.cpu_count()} cores, {psutil.virtual_memory().total / 2**30:.0f} GiB; "
+        f"Python {platform.python_version()}, openvino-genai {version('openvino-genai')}"
+    )
+
+
+def as_markdown(title: str, rows: list[Row]) -> str:
+    """The report as a Markdown section."""
+    lines = [f"## {title}", "", f"Machine: {machine()}.", ""]
+    lines += ["| what | measured | goal | |", "|---|---|---|---|"]
+    lines += [f"| {r.what} | {r.measured} | {r.goal} | {r.verdict} |" for r in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _show(value: Estimate, form: str, factor: float = 1.0) -> str:
+    low, median, high = (form.format(x * factor) for x in (value.low, value.median, value.high))
+    return f"{median} [{low}, {high}]"
+
+
+def _verdict(met: bool) -> str:
+    return "met" if met else "missed"
+
+
+def _processor() -> str:
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.machine()

@@ -1,0 +1,78 @@
+"""One bench run from start to end: both sides stand up with the same settings, then take turns."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from refloat.bench import measure, report
+from refloat.bench.measure import Progress, Prompts
+from refloat.bench.yardstick import BareEngine
+from refloat.testing.harness import Server
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """What to measure."""
+
+    folder: Path
+    """Model folder with OpenVINO IR."""
+    vocab_size: int
+    device: str = "CPU"
+    streams: Sequence[int] = (1, 4, 16)
+    tokens: int = 64
+    rounds: int = 20
+    num_kv_blocks: int = 256
+    max_num_seqs: int = 64
+    max_num_batched_tokens: int = 512
+    enable_prefix_caching: bool = True
+
+
+def run_bench(plan: BenchPlan, progress: Progress) -> list[report.Row]:
+    """Measure everything. Raises what a side raises when it fails: a bench never guesses."""
+    settings: dict[str, Any] = {
+        "num_kv_blocks": plan.num_kv_blocks,
+        "max_num_seqs": plan.max_num_seqs,
+        "max_num_batched_tokens": plan.max_num_batched_tokens,
+        "enable_prefix_caching": plan.enable_prefix_caching,
+        "device": plan.device,
+    }
+    model = {"model": str(plan.folder), "name": "bench", **settings}
+    rows: list[report.Row] = []
+    with ExitStack() as stack:
+        progress("starting the server and the bare engine")
+        server = stack.enter_context(Server.start(config={"models": [model]}, log_level="warning"))
+        bare = stack.enter_context(BareEngine(str(plan.folder), settings))
+        prompts = Prompts(plan.vocab_size)
+        for streams in plan.streams:
+            rows.append(
+                report.throughput_row(
+                    measure.throughput(
+                        server, "bench", bare, prompts,
+                        streams=streams, tokens=plan.tokens, rounds=plan.rounds, progress=progress,
+                    )
+                )
+            )  # fmt: skip
+        rows.append(
+            report.first_token_row(
+                measure.first_token(
+                    server, "bench", bare, prompts, rounds=plan.rounds * 3, progress=progress
+                )
+            )
+        )
+        rows.append(report.memory_row(measure.resident_bytes(server)))
+    return [*rows, *_token_costs(plan.rounds, progress)]
+
+
+def _token_costs(rounds: int, progress: Progress) -> list[report.Row]:
+    with Server.start(["scripted"], log_level="warning") as server:
+        return [
+            report.token_cost_row(
+                measure.token_cost(
+                    server, "scripted", streams=streams, tokens=400, rounds=rounds,
+                    progress=progress,
+                )
+            )
+            for streams in (1, 16)
+        ]  # fmt: skip
