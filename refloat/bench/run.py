@@ -42,31 +42,25 @@ def run_bench(plan: BenchPlan, progress: Progress) -> list[report.Row]:
     rows: list[report.Row] = []
     with ExitStack() as stack:
         progress("starting the server and the bare engine")
-        server = stack.enter_context(Server.start(config={"models": [model]}, log_level="warning"))
+        server = stack.enter_context(Server.start(config={"models": [model]}, log_level="info"))
         bare = stack.enter_context(BareEngine(str(plan.folder), settings))
         prompts = Prompts(plan.vocab_size)
         for streams in plan.streams:
-            rows.append(
-                report.throughput_row(
-                    measure.throughput(
-                        server, "bench", bare, prompts,
-                        streams=streams, tokens=plan.tokens, rounds=plan.rounds, progress=progress,
-                    )
-                )
+            result = measure.throughput(
+                server, "bench", bare, prompts,
+                streams=streams, tokens=plan.tokens, rounds=plan.rounds, progress=progress,
             )  # fmt: skip
-        rows.append(
-            report.first_token_row(
-                measure.first_token(
-                    server, "bench", bare, prompts, rounds=plan.rounds * 3, progress=progress
-                )
-            )
+            rows += [report.throughput_row(result)]
+        first = measure.first_token(
+            server, "bench", bare, prompts, rounds=plan.rounds * 3, progress=progress
         )
+        rows += [report.first_token_row(first)]
         rows.append(report.memory_row(measure.resident_bytes(server)))
     return [*rows, *_token_costs(plan.rounds, progress)]
 
 
 def _token_costs(rounds: int, progress: Progress) -> list[report.Row]:
-    with Server.start(["scripted"], log_level="warning") as server:
+    with Server.start(["scripted"], log_level="info") as server:
         return [
             report.token_cost_row(
                 measure.token_cost(

@@ -53,7 +53,7 @@ class Server:
         config: Mapping[str, Any] | None = None,
         env: Mapping[str, str] | None = None,
         ready: bool = True,
-        log_level: str = "debug",
+        log_level: str = "debug",  # the address is logged at info: nothing above that works
     ) -> Self:
         """Start a server from arguments, or from a configuration (as in the YAML file).
 
@@ -163,7 +163,7 @@ class Server:
 
     def _address(self) -> str:
         self._check_running()
-        for entry in self.events("listening"):  # logged whatever the level is
+        for entry in self.events("listening"):
             return str(entry["url"])
         return ""
 
