@@ -4,13 +4,15 @@
 are generated from, so a setting without a description does not exist.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
+#: Bounds of a number that may also be absent: msgspec takes them on the number, not on the union.
+AboveZero = Annotated[float, Meta(gt=0)]
 PositiveInt = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0)]
+ContextLength = Annotated[int, Meta(ge=2)]
 
 
 class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -30,11 +32,9 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     plugin_config: Annotated[
         dict[str, Any], Meta(description="OpenVINO properties, as a JSON object")
     ] = {}
-    cache_size: Annotated[float | None, Meta(gt=0, description="KV cache in GB (2^30 bytes)")] = (
-        None
-    )
+    cache_size: Annotated[AboveZero | None, Meta(description="KV cache in GB (2^30 bytes)")] = None
     num_kv_blocks: Annotated[
-        int | None, Meta(ge=1, description="KV cache in blocks; wins over cache_size")
+        PositiveInt | None, Meta(description="KV cache in blocks; wins over cache_size")
     ] = None
     max_num_seqs: Annotated[
         int, Meta(ge=1, le=1024, description="Sequences that run at a time")
@@ -50,11 +50,12 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         Meta(description="Folder for compiled kernels; on a GPU default: $REFLOAT_HOME/compiled"),
     ] = None
     context_length: Annotated[
-        int | None, Meta(ge=2, description="Tokens of prompt and answer; default: the model's own")
+        ContextLength | None,
+        Meta(description="Tokens of prompt and answer; default: the model's own"),
     ] = None
     max_output_tokens: Annotated[
-        int | None,
-        Meta(ge=1, description="Cap on an answer whose request sets no max_tokens"),
+        PositiveInt | None,
+        Meta(description="Cap on an answer whose request sets no max_tokens"),
     ] = None
     chat_template: Annotated[
         str | None, Meta(description="Jinja file to use in place of the model's own template")
@@ -95,9 +96,12 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     cors_origins: Annotated[
         list[str], Meta(description="Origins that browsers may call from; default none")
     ] = []
-    log_level: Annotated[str, Meta(description="debug, info, warning or error")] = "info"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"], Meta(description="Least level that is logged")
+    ] = "info"
     log_format: Annotated[
-        str, Meta(description="auto (text on a terminal, else JSON), text or json")
+        Literal["auto", "text", "json"],
+        Meta(description="How logs look on stderr; auto: text on a terminal, else JSON lines"),
     ] = "auto"
     log_prompts: Annotated[bool, Meta(description="Write prompt texts to the log")] = False
     max_body_bytes: Annotated[int, Meta(ge=1024, description="Largest request body")] = (
@@ -113,7 +117,7 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         float, Meta(ge=0, description="Seconds a request waits for a loading or recovering model")
     ] = 30.0
     request_timeout_s: Annotated[
-        float | None, Meta(gt=0, description="Deadline of a request that names none")
+        AboveZero | None, Meta(description="Deadline of a request that names none")
     ] = None
     header_delay_s: Annotated[
         float,
@@ -121,7 +125,8 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     ] = 10.0
     metrics: Annotated[bool, Meta(description="Serve /metrics")] = True
     ready_when: Annotated[
-        str, Meta(description="any: ready with one servable model; all: only with every model")
+        Literal["any", "all"],
+        Meta(description="any: ready with one servable model; all: only with every model"),
     ] = "any"
 
 
