@@ -1,0 +1,90 @@
+"""The bytes of every token, as the gateway holds them. No decoding of text here: see `pipeline`."""
+
+from array import array
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Self
+
+from refloat.wire.messages import TokenTable, unpack_ids
+
+#: Whole texts kept ready; beyond this many they are sliced out again (a bound, never reached by a
+#: vocabulary of today).
+_MAX_CACHED_TEXTS = 300_000
+
+
+class Vocabulary:
+    """A token table, looked up by id in constant time. Immutable; shared by all generations."""
+
+    __slots__ = (
+        "_blob",
+        "_bounds",
+        "_special",
+        "_texts",
+        "exact",
+        "strip_leading_space",
+    )
+
+    def __init__(
+        self,
+        blob: bytes,
+        bounds: Sequence[int],
+        special: frozenset[int],
+        *,
+        strip_leading_space: bool,
+        exact: bool,
+    ) -> None:
+        self._blob = blob
+        self._bounds = bounds
+        self._special = special
+        self._texts: dict[int, str | None] = {}
+        self.strip_leading_space = strip_leading_space
+        """A text loses one leading space (SentencePiece)."""
+        self.exact = exact
+        """Whether this table's text is the tokenizer's own, white space included."""
+
+    @classmethod
+    def from_table(cls, table: TokenTable) -> Self:
+        """Raises `ValueError` if the lengths do not add up to the blob."""
+        lengths = unpack_ids(table.lengths)
+        bounds = array("q", accumulate(lengths, initial=0))
+        if bounds[-1] != len(table.blob) or min(lengths, default=0) < 0:
+            raise ValueError(f"token table of {len(table.blob)} bytes has lengths for {bounds[-1]}")
+        return cls(
+            table.blob,
+            bounds,
+            frozenset(table.special_ids),
+            strip_leading_space=table.strip_leading_space,
+            exact=table.exact,
+        )
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def is_special(self, token: int) -> bool:
+        """Whether this token is a control mark and no part of any text."""
+        return token in self._special
+
+    def raw_of(self, token: int) -> bytes:
+        """The token's bytes, control marks spelt out. Ids outside the table have none: a model's
+        output layer is often padded beyond its vocabulary."""
+        if 0 <= token < len(self._bounds) - 1:
+            return self._blob[self._bounds[token] : self._bounds[token + 1]]
+        return b""
+
+    def bytes_of(self, token: int) -> bytes:
+        """What the token adds to a text: nothing if it is a control mark."""
+        return b"" if token in self._special else self.raw_of(token)
+
+    def text_of(self, token: int) -> str | None:
+        """`bytes_of` as text; `None` if they are not whole characters."""
+        try:
+            return self._texts[token]
+        except KeyError:
+            pass
+        try:
+            text = self.bytes_of(token).decode()
+        except UnicodeDecodeError:
+            text = None
+        if len(self._texts) < _MAX_CACHED_TEXTS:
+            self._texts[token] = text
+        return text
