@@ -18,6 +18,10 @@ class RequestKey(NamedTuple):
     attempt: int
 
 
+#: The worker's own probe; no generation has this key.
+PROBE_KEY = RequestKey(0, 0)
+
+
 class EngineRequest(NamedTuple):
     """One sequence to run."""
 

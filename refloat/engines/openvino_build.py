@@ -1,0 +1,122 @@
+"""Building a continuous-batching pipeline: cache sizes, scheduler settings. Running it is elsewhere."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import openvino as ov
+import openvino_genai as genai
+
+from refloat.engines.base import LoadError
+from refloat.engines.engine_text import load_error
+from refloat.engines.model_shape import (
+    ModelShape,
+    block_bytes,
+    block_size_of,
+    read_shape,
+    shape_from_variables,
+)
+from refloat.wire.messages import EngineSpec
+
+#: Used where neither blocks nor bytes are given.
+_DEFAULT_CACHE_BYTES = 1 << 30
+#: Used where neither the folder nor the network says how wide the cache is: no model is far wider.
+_FALLBACK_BYTES_PER_TOKEN = 256 * 1024
+#: The engine keeps a checkpoint of the recurrent state at least every so many KV blocks.
+_CHECKPOINT_BLOCKS = 8
+
+
+class CachePlan(NamedTuple):
+    """How large a cache to ask for."""
+
+    num_blocks: int
+    state_blocks: int
+    """Blocks of recurrent state; 0 for models without one."""
+    seats: int
+    """Sequences that may be held at a time."""
+
+
+class Built(NamedTuple):
+    """A pipeline and what is known of it before its first step."""
+
+    pipeline: genai.ContinuousBatchingPipeline
+    shape: ModelShape
+    plan: CachePlan
+
+
+def build_pipeline(spec: EngineSpec) -> Built:
+    """Load the model. Raises `LoadError`."""
+    folder = Path(spec.model_path)
+    try:
+        shape = read_shape(folder)
+        if shape.attention_layers is None:
+            shape = _shape_from_network(folder, shape)
+        plan = plan_cache(spec, shape)
+        pipeline = genai.ContinuousBatchingPipeline(
+            str(folder), _scheduler_config(spec, plan), spec.device, dict(spec.properties)
+        )
+    except LoadError:
+        raise
+    except Exception as error:
+        raise load_error(error) from error
+    return Built(pipeline, shape, plan)
+
+
+def plan_cache(spec: EngineSpec, shape: ModelShape) -> CachePlan:
+    """Blocks and seats for a spec. Raises `LoadError` if not even one block fits.
+
+    A recurrent model also needs a state for each sequence and for each checkpoint of the prefix
+    cache, and stops sequences silently when they run out. So they are counted too, and where the
+    states of all seats would take more than half of the cache, seats are taken away.
+    """
+    seats = spec.max_num_seqs
+    budget = spec.cache_size_bytes or _DEFAULT_CACHE_BYTES
+    if shape.state_bytes and spec.num_kv_blocks is None:
+        seats = max(1, min(seats, budget // 2 // shape.state_bytes))
+    blocks = spec.num_kv_blocks or _affordable(spec, shape, budget - seats * shape.state_bytes)
+    if blocks < 1:
+        raise LoadError(
+            f"a cache of {budget} bytes does not hold one KV block of this model", permanent=True
+        )
+    states = 0
+    if shape.hybrid:
+        checkpoints = -(-blocks // _CHECKPOINT_BLOCKS) if spec.enable_prefix_caching else 0
+        states = seats + checkpoints
+    return CachePlan(blocks, states, seats)
+
+
+def _affordable(spec: EngineSpec, shape: ModelShape, budget: int) -> int:
+    precision: Any = spec.properties.get("KV_CACHE_PRECISION")
+    each = block_bytes(shape, spec.device, None if precision is None else str(precision))
+    if each is None:
+        each = _FALLBACK_BYTES_PER_TOKEN * block_size_of(spec.device)
+    if spec.enable_prefix_caching:
+        each += shape.state_bytes // _CHECKPOINT_BLOCKS
+    return budget // each
+
+
+def _scheduler_config(spec: EngineSpec, plan: CachePlan) -> genai.SchedulerConfig:
+    config = genai.SchedulerConfig()
+    config.cache_size = 0
+    config.num_kv_blocks = plan.num_blocks
+    if plan.state_blocks:
+        config.num_linear_attention_blocks = plan.state_blocks
+    config.max_num_batched_tokens = spec.max_num_batched_tokens
+    config.max_num_seqs = spec.max_num_seqs
+    config.enable_prefix_caching = spec.enable_prefix_caching
+    # without it a prompt longer than a batch makes every step raise until it is cancelled
+    config.dynamic_split_fuse = True
+    return config
+
+
+def _shape_from_network(folder: Path, known: ModelShape) -> ModelShape:
+    network = folder / "openvino_model.xml"
+    if not network.is_file():
+        return known  # the engine will say what is missing
+    variables: list[tuple[str, list[int | None]]] = []
+    model: ov.Model = ov.Core().read_model(str(network))  # pyright: ignore[reportUnknownMemberType]
+    for variable in model.get_variables():
+        dims = [
+            None if dim.is_dynamic else int(dim.get_length()) for dim in variable.info.data_shape
+        ]
+        variables.append((str(variable.info.variable_id), dims))
+    return shape_from_variables(variables)._replace(vocab_size=known.vocab_size)

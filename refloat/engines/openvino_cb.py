@@ -1,0 +1,268 @@
+"""OpenVINO GenAI's continuous batching behind the engine contract: `add_request`, `step`, handles.
+
+The engine's habits that shape this file were measured on 2026.4.1: a request's end is judged by our
+own intent, since a cancelled request may end IGNORED; ids are never reused, since one id twice wedges
+every later step; and the model's own EOS is added to a request's stop ids unless one is named.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+import openvino as ov
+import openvino_genai as genai
+
+from refloat.engines.base import EngineRequest, RequestKey, RequestRefusedError, StepResult
+from refloat.engines.engine_text import clean_message, fault_error, is_out_of_memory
+from refloat.engines.model_shape import block_size_of
+from refloat.engines.openvino_build import build_pipeline
+from refloat.kv.blocks import blocks_for
+from refloat.wire.faults import is_context_fatal
+from refloat.wire.messages import CacheFacts, Capabilities, EngineSpec, Output, SamplingParams
+from refloat.wire.problem import Problem, ProblemKind
+
+_BLOCK_SIZES = (16, 32, 64, 128, 256)
+_SEED_MASK = (1 << 63) - 1
+#: A hybrid model's request that ends at exactly one token spoils its prompt's cached state.
+_HYBRID_LEAST_TOKENS = 2
+
+_RUNNING = genai.GenerationStatus.RUNNING
+_IGNORED = genai.GenerationStatus.IGNORED
+
+
+class _Result(Protocol):
+    """What a handle gives for one step (openvino_genai does not export its type)."""
+
+    @property
+    def generated_ids(self) -> list[int]: ...
+    @property
+    def generated_log_probs(self) -> list[float]: ...
+
+
+class _Handle(Protocol):
+    """The engine's handle of one request."""
+
+    def can_read(self) -> bool: ...
+    def read(self) -> Mapping[int, _Result]: ...
+    def get_status(self) -> genai.GenerationStatus: ...
+    def cancel(self) -> None: ...
+
+
+class _Live:
+    """One request that the engine holds, and where its answer stands."""
+
+    __slots__ = (
+        "_can_read", "_read", "ending", "handle", "hybrid", "key", "limit", "logprobs",
+        "min_tokens", "position", "produced", "prompt_tokens", "stop_ids", "told",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request: EngineRequest,
+        handle: _Handle,
+        *,
+        hybrid: bool,
+    ) -> None:
+        self.key = request.key
+        self.handle = handle
+        self._can_read = handle.can_read
+        self._read = handle.read
+        self.position = request.offset
+        self.produced = 0
+        self.prompt_tokens = len(request.tokens)
+        self.limit = request.params.max_tokens
+        self.min_tokens = request.params.min_tokens
+        self.stop_ids = frozenset(request.params.stop_token_ids)
+        self.logprobs = request.params.logprobs
+        self.hybrid = hybrid
+        self.ending: str | None = None
+        """Set once nothing more is wanted: the word for its end."""
+        self.told = False
+        """Whether the engine knows; the next step then frees it."""
+
+    def end(self, word: str) -> None:
+        """Want no more. A hybrid model's request first gets its second token."""
+        if self.ending is None:
+            self.ending = word
+        if not self.told and not (self.hybrid and self.produced == 1):
+            self.told = True
+            self.handle.cancel()
+
+    def collect(self) -> Output | None:
+        """What the step that just ended brought for this request; `None`: nothing."""
+        if self.ending is not None:
+            return self._collect_end(self.ending)
+        if not self._can_read():
+            status = self.handle.get_status()
+            if status == _RUNNING:
+                return None
+            return self._output((), None, "ignored" if status == _IGNORED else "length")
+        result = next(iter(self._read().values()))
+        ids = result.generated_ids
+        self.produced += len(ids)
+        taken, word = self._judge(ids)
+        logprobs = tuple(result.generated_log_probs[:taken]) if self.logprobs else None
+        if word is None and not ids and self.handle.get_status() == _IGNORED:
+            word = "ignored"
+        elif word is not None and self.handle.get_status() == _RUNNING:
+            self.end(word)
+            word = None
+        return self._output(tuple(ids[:taken]), logprobs, word)
+
+    def _collect_end(self, word: str) -> Output | None:
+        if self.told:
+            return self._output((), None, word)
+        if self._can_read():
+            self._read()
+            self.produced += 1
+        if self.handle.get_status() != _RUNNING:
+            return self._output((), None, word)
+        self.end(word)
+        return None
+
+    def _judge(self, ids: list[int]) -> tuple[int, str | None]:
+        """How many of these ids belong to the answer, and the word for its end if they end it."""
+        position = self.position
+        for count, token in enumerate(ids, start=1):
+            if token in self.stop_ids and position + count > self.min_tokens:
+                return count, "stop"
+            if position + count >= self.limit:
+                return count, "length"
+        return len(ids), None
+
+    def _output(
+        self, ids: tuple[int, ...], logprobs: tuple[float, ...] | None, ended: str | None
+    ) -> Output:
+        offset = self.position
+        self.position = offset + len(ids)
+        return Output(self.key.generation, self.key.attempt, offset, ids, logprobs, ended)
+
+
+class OpenVinoEngine:
+    """See the module's head. Never destroyed: the process leaves with `os._exit`."""
+
+    def __init__(self) -> None:
+        self.capabilities = Capabilities()
+        self._live: dict[RequestKey, _Live] = {}
+        self._next_id = 1
+        self._bytes_total = 0
+
+    def load(self, spec: EngineSpec) -> None:
+        built = build_pipeline(spec)
+        self._pipeline = built.pipeline
+        self._vocab_size = built.shape.vocab_size
+        self._hybrid = built.shape.hybrid
+        self._num_blocks = built.plan.num_blocks
+        self._block_size = block_size_of(spec.device)
+        self._max_batched = spec.max_num_batched_tokens
+        capacity = built.plan.seats if self._hybrid else max(256, spec.max_num_seqs)
+        self.capabilities = Capabilities(hybrid=self._hybrid, capacity=capacity)
+
+    def add(self, request: EngineRequest) -> None:
+        self._check(request)
+        config = self._generation_config(request.params, request.offset)
+        tokens = ov.Tensor(np.array([request.tokens], dtype=np.int64))
+        request_id = self._next_id
+        self._next_id += 1
+        try:
+            handle: _Handle = self._pipeline.add_request(request_id, tokens, config)  # pyright: ignore[reportUnknownMemberType]
+        except Exception as error:
+            text = str(error)
+            if is_context_fatal(text) or is_out_of_memory(text):
+                raise fault_error(error) from error
+            raise _refusal(clean_message(text)) from error
+        self._live[request.key] = _Live(request, handle, hybrid=self._hybrid)
+
+    def step(self) -> StepResult:
+        try:
+            self._pipeline.step()
+        except Exception as error:
+            raise fault_error(error) from error
+        outputs: list[Output] = []
+        ended = False
+        for live in self._live.values():
+            output = live.collect()
+            if output is not None:
+                outputs.append(output)
+                ended = ended or output.ended is not None
+        metrics = self._pipeline.get_metrics()
+        used = round(metrics.cache_usage * self._num_blocks / 100)
+        if not self._bytes_total:
+            self._bytes_total = metrics.cache_size_in_bytes
+            self._measure(used)
+        if ended:
+            for output in outputs:
+                if output.ended is not None:
+                    del self._live[RequestKey(output.generation, output.attempt)]
+        return StepResult(outputs, -1 if self._hybrid else used)
+
+    def cancel(self, key: RequestKey) -> None:
+        live = self._live.get(key)
+        if live is not None and live.ending is None:
+            live.end("cancelled")
+
+    def has_work(self) -> bool:
+        return bool(self._live)
+
+    def cache(self) -> CacheFacts | None:
+        return CacheFacts(self._block_size, self._num_blocks, self._bytes_total)
+
+    def _check(self, request: EngineRequest) -> None:
+        """Refuse what the engine would take and then read garbage for, or end the process over."""
+        if not request.tokens:
+            raise _refusal("the prompt is empty")
+        if request.params.max_tokens <= request.offset:
+            raise _refusal("nothing is left to generate: max_tokens is reached")
+        vocab = self._vocab_size
+        if min(request.tokens) < 0 or (vocab is not None and max(request.tokens) >= vocab):
+            raise _refusal("the prompt holds token ids that are not in the model's vocabulary")
+
+    def _generation_config(self, params: SamplingParams, offset: int) -> genai.GenerationConfig:
+        config = genai.GenerationConfig()
+        config.apply_chat_template = False
+        config.max_new_tokens = params.max_tokens - offset
+        self._set_ends(config, params, offset)
+        if params.temperature > 0:
+            config.do_sample = True
+            config.temperature = params.temperature
+            config.top_p = params.top_p
+            config.min_p = params.min_p
+            if params.top_k > 0:  # the default is the largest number, and means no limit
+                config.top_k = params.top_k
+        else:
+            config.do_sample = False
+        config.rng_seed = params.seed & _SEED_MASK
+        config.repetition_penalty = params.repetition_penalty
+        config.presence_penalty = params.presence_penalty
+        config.frequency_penalty = params.frequency_penalty
+        config.logprobs = 1 if params.logprobs else 0
+        return config
+
+    def _set_ends(
+        self, config: genai.GenerationConfig, params: SamplingParams, offset: int
+    ) -> None:
+        vocab = self._vocab_size
+        # an id beyond the vocabulary never comes, and masking it would write beyond the logits
+        stop_ids = {id_ for id_ in params.stop_token_ids if id_ >= 0 and (not vocab or id_ < vocab)}
+        config.ignore_eos = not stop_ids or self._hybrid
+        if stop_ids:
+            config.stop_token_ids = stop_ids
+            config.eos_token_id = min(stop_ids)  # else the model's own EOS is added to the set
+            left = max(0, params.min_tokens - offset)
+            config.min_new_tokens = min(left, params.max_tokens - offset)
+        if self._hybrid:
+            config.max_new_tokens = max(_HYBRID_LEAST_TOKENS, params.max_tokens - offset)
+
+    def _measure(self, used: int) -> None:
+        """Find the block size from a first step that one sequence's prompt went through whole."""
+        if self._hybrid or len(self._live) != 1:
+            return
+        (live,) = self._live.values()
+        tokens = min(live.prompt_tokens, self._max_batched)
+        fitting = [size for size in _BLOCK_SIZES if blocks_for(tokens, size) == used]
+        if used and fitting and self._block_size not in fitting:
+            self._block_size = fitting[0]
+
+
+def _refusal(message: str) -> RequestRefusedError:
+    return RequestRefusedError(Problem(kind=ProblemKind.INVALID_REQUEST, message=message))

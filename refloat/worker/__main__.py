@@ -1,0 +1,5 @@
+"""`python -m refloat.worker`."""
+
+from refloat.worker.main import main
+
+main()
