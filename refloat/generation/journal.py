@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from refloat.generation.events import FinishReason
+from refloat.generation.seeds import resume_seed
 from refloat.generation.states import TERMINAL, GenerationEvent, GenerationState, next_state
 from refloat.wire.messages import Add, Output, SamplingParams, pack_ids
 
@@ -22,6 +23,9 @@ class Refusal(StrEnum):
     OFFSET_GAP = "offset_gap"
     """Ids are missing or repeated: the worker's account cannot be trusted any more."""
     ENDED = "ended"
+
+
+_WITH_WORKER = frozenset({GenerationState.DISPATCHED, GenerationState.RUNNING})
 
 
 class Accepted(NamedTuple):
@@ -72,7 +76,7 @@ class Journal(msgspec.Struct):
             attempt=self.attempt,
             tokens=pack_ids(self.prompt + self.emitted),
             offset=len(self.emitted),
-            params=self.params,
+            params=self._params_from_here(),
         )
 
     def accept(self, output: Output) -> Accepted | Refusal:
@@ -83,7 +87,7 @@ class Journal(msgspec.Struct):
         """
         if self.is_terminal:
             return Refusal.ENDED
-        if output.attempt != self.attempt:
+        if output.attempt != self.attempt or self.state not in _WITH_WORKER:
             return Refusal.STALE_ATTEMPT
         if output.offset != len(self.emitted):
             return Refusal.OFFSET_GAP
@@ -102,6 +106,13 @@ class Journal(msgspec.Struct):
         """Complete: by its own ids, or because a stop string was found in its text."""
         self.apply(GenerationEvent.FINISH)
         self.finish = reason
+
+    def _params_from_here(self) -> SamplingParams:
+        """A sampled generation that goes on draws other numbers than those it has used."""
+        params = self.params
+        if not self.emitted or params.temperature == 0:
+            return params
+        return msgspec.structs.replace(params, seed=resume_seed(params.seed, len(self.emitted)))
 
     def _cut(self, ids: tuple[int, ...]) -> tuple[tuple[int, ...], FinishReason | None]:
         """The ids up to and with the one that ends the generation, and why it ends."""

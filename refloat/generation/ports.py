@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from refloat.generation.request import ChatPrompt
+from refloat.parsing.pipeline import TextOut
 
 
 class PrepPort(Protocol):
@@ -22,4 +23,16 @@ class PrepPort(Protocol):
 
     async def detokenize(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """The text of these ids; bytes that are no UTF-8 become U+FFFD."""
+        ...
+
+
+class Pipeline(Protocol):
+    """One choice's way from ids to final text (`parsing/pipeline.py`)."""
+
+    def push(self, ids: Sequence[int], logprobs: Sequence[float] | None) -> TextOut:
+        """What these ids made final."""
+        ...
+
+    def flush(self) -> TextOut:
+        """No more ids come: what was held back."""
         ...

@@ -1,0 +1,99 @@
+"""One choice of a request while it is under way: its journal, its text, and how its tries went.
+
+Turns what the journal accepted into text and hands it to the session. Decides nothing about workers.
+"""
+
+from refloat.generation.events import FinishReason
+from refloat.generation.journal import Accepted, Journal
+from refloat.generation.ports import Pipeline
+from refloat.generation.prefix import PromptChain
+from refloat.generation.scheduler import Waiting
+from refloat.generation.session import Session
+
+#: What one token id costs in a list: a pointer and an int object.
+ID_BYTES = 36
+
+
+class Choice:
+    """Mutable, one writer: the dispatch of its model."""
+
+    __slots__ = (
+        "chain",
+        "echo",
+        "is_distrusted",
+        "journal",
+        "last_token_s",
+        "pipeline",
+        "prompt_index",
+        "resumes",
+        "session",
+        "shows_stop",
+        "worker_id",
+    )
+
+    def __init__(
+        self,
+        session: Session,
+        journal: Journal,
+        pipeline: Pipeline,
+        chain: PromptChain,
+        *,
+        prompt_index: int,
+        shows_stop: bool,
+        echo: str,
+    ) -> None:
+        self.session = session
+        self.journal = journal
+        self.pipeline = pipeline
+        self.chain = chain
+        self.prompt_index = prompt_index
+        self.shows_stop = shows_stop
+        """Whether the text of a token that ends the answer is part of it."""
+        self.echo = echo
+        """Text of the prompt, sent before the answer's; empty: nothing, or sent already."""
+        self.resumes = 0
+        """Times it was sent again since its last new token."""
+        self.is_distrusted = False
+        """A worker's account of it was wrong once already."""
+        self.last_token_s: float | None = None
+        self.worker_id: int | None = None
+        """Who was sent the present attempt."""
+
+    @property
+    def waiting(self) -> Waiting:
+        """As the scheduler sees it."""
+        journal = self.journal
+        return Waiting(
+            journal.generation, journal.tokens_needed, len(journal.prompt) + len(journal.emitted)
+        )
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory its ids take, prompt included."""
+        return ID_BYTES * (len(self.journal.prompt) + len(self.journal.emitted))
+
+    def advance(self, accepted: Accepted) -> bool:
+        """Give the accepted ids to the client as text. Whether the choice is complete now."""
+        ids, logprobs, finish = accepted
+        session = self.session
+        session.lease.adjust(ID_BYTES * len(ids))
+        self.resumes = 0
+        if finish is FinishReason.STOP and not self.shows_stop:
+            ids = ids[:-1]
+            logprobs = logprobs[:-1] if logprobs is not None else None
+        out = self.pipeline.push(ids, logprobs)
+        if finish is None and not out.stopped:
+            if out.text or out.logprobs:
+                session.deliver(self, out.text, out.logprobs)
+            return False
+        if finish is None:
+            self.journal.finish_with(FinishReason.STOP)
+        session.deliver(self, out.text, out.logprobs)
+        is_stopped = out.stopped
+        if not is_stopped:
+            rest = self.pipeline.flush()
+            session.deliver(self, rest.text, rest.logprobs)
+            is_stopped = rest.stopped
+        # A stop string wins over a limit that the same token reached, as in OpenAI's API.
+        session.end_choice(self, FinishReason.STOP if is_stopped or finish is None else finish)
+        return True

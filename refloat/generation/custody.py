@@ -1,0 +1,156 @@
+"""Who has each generation: the line, a replica, or nobody any more. Keeps journals, places and
+metrics in step through every ending; decides nothing about order or time.
+"""
+
+from collections.abc import Iterator
+
+from refloat.generation.account import ReplicaAccount
+from refloat.generation.choice import Choice
+from refloat.generation.limits import Limits
+from refloat.generation.meter import Levels, Meter
+from refloat.generation.outcome import cannot_resume, engine_gave_up, with_progress
+from refloat.generation.queue import WaitingLine
+from refloat.generation.session import Session
+from refloat.generation.states import GenerationEvent, GenerationState
+from refloat.observe.log import get_logger
+from refloat.observe.metrics import Metrics
+from refloat.wire.problem import Problem
+
+_WAITING = frozenset({GenerationState.QUEUED, GenerationState.PARKED})
+
+
+class Custody:
+    """The state that a `Dispatch` writes. Every method returns at once and sends at most commands."""
+
+    def __init__(self, model: str, limits: Limits, metrics: Metrics) -> None:
+        self.line = WaitingLine(limits)
+        self.accounts: dict[int, ReplicaAccount] = {}
+        """The ready replicas, by worker id."""
+        self.sessions: dict[Session, None] = {}
+        """Those without a terminal event, in order of admission."""
+        self.meter = Meter(metrics, model)
+        self.log = get_logger(__name__).bind(model=model)
+        self._max_resumes = limits.max_resumes
+
+    def open(self, session: Session) -> None:
+        """Take on a session and put its choices in line."""
+        self.sessions[session] = None
+        for choice in session.choices:
+            self.line.enqueue(choice)
+        self.meter.prompt_tokens.inc(session.prompt_tokens)
+
+    def send(self, generation: int, worker_id: int) -> None:
+        """From the line to a replica that has room for it."""
+        choice = self.line.get(generation)
+        self.line.remove(choice)
+        self.accounts[worker_id].give(choice)
+
+    def complete(self, account: ReplicaAccount, choice: Choice, *, has_ended: bool) -> None:
+        """The choice is done by its own terms, whether or not its worker knows that."""
+        if not has_ended:
+            account.give_up(choice)
+        self.meter.ended(choice.journal.state)
+        if choice.session.terminal is not None:
+            self._close(choice.session, "completed")
+
+    def distrust(self, account: ReplicaAccount, choice: Choice) -> None:
+        """The worker's account of this generation is wrong: once may be, twice is not."""
+        account.give_up(choice)
+        self.log.warning(
+            "worker_account_wrong",
+            worker=account.replica.worker_id,
+            request_id=choice.session.request.request_id,
+            again=choice.is_distrusted,
+        )
+        if choice.is_distrusted:
+            self.fail(choice.session, engine_gave_up(), culprit=choice)
+        else:
+            choice.is_distrusted = True
+            self.park(account, choice)
+
+    def lose(self, account: ReplicaAccount) -> int:
+        """A replica is gone: park what it was running. How many that were."""
+        owners = account.owners()
+        for choice in owners:
+            if not choice.journal.is_terminal:  # a sibling may have taken the request with it
+                self.park(account, choice)
+        return len(owners)
+
+    def park(self, account: ReplicaAccount, choice: Choice) -> None:
+        """It has lost its worker: let it wait for the next one, if it can go on at all."""
+        if choice.journal.emitted and not account.capabilities.token_resume:
+            self.fail(choice.session, cannot_resume(), culprit=choice, resumable=False)
+            return
+        choice.resumes += 1
+        if choice.resumes > self._max_resumes:
+            self.fail(choice.session, engine_gave_up(), culprit=choice)
+            return
+        choice.journal.apply(GenerationEvent.LOSE)
+        self.line.park(choice)
+
+    def fail(
+        self,
+        session: Session,
+        problem: Problem,
+        *,
+        culprit: Choice | None = None,
+        resumable: bool = True,
+    ) -> None:
+        """End a session: its culprit (else all its choices) failed, the others are cancelled."""
+        if session.terminal is not None:
+            return
+        for choice in session.choices:
+            is_guilty = culprit is None or choice is culprit
+            self._drop(choice, _ending(choice) if is_guilty else GenerationEvent.CANCEL)
+        session.fail(with_progress(problem, session.tokens_emitted, resumable=resumable))
+        self._close(session, problem.kind)
+
+    def abandon(self, session: Session) -> None:
+        """The client has gone: nothing of its session is run or sent any more."""
+        for choice in session.choices:
+            self._drop(choice, GenerationEvent.CANCEL)
+        self.meter.aborted.inc()
+        self._close(session, "aborted")
+
+    def levels(self) -> Levels:
+        """For the gauges."""
+        ledgers = [a.ledger for a in self.accounts.values() if a.ledger is not None]
+        return Levels(
+            waiting=len(self.line),
+            running=sum(len(account.owners()) for account in self.accounts.values()),
+            kv_blocks=sum(ledger.total for ledger in ledgers),
+            kv_blocks_used=sum(ledger.used for ledger in ledgers),
+        )
+
+    def waiting_sessions(self) -> Iterator[Session]:
+        """Sessions with a choice in the line; may be ended while iterating."""
+        return iter(list(dict.fromkeys(choice.session for choice in self.line)))
+
+    def _drop(self, choice: Choice, event: GenerationEvent) -> None:
+        """Take a choice from wherever it is; `event` leads to its final state."""
+        journal = choice.journal
+        if journal.is_terminal:
+            return
+        if journal.state in _WAITING:
+            self.line.remove(choice)
+        elif choice.worker_id in self.accounts:
+            self.accounts[choice.worker_id].give_up(choice)
+        journal.apply(event)
+        self.meter.ended(journal.state)
+
+    def _close(self, session: Session, outcome: str) -> None:
+        del self.sessions[session]
+        self.meter.cached_tokens.inc(session.cached_tokens)
+        self.log.info(
+            "request_ended",
+            request_id=session.request.request_id,
+            outcome=outcome,
+            prompt_tokens=session.prompt_tokens,
+            completion_tokens=session.tokens_emitted,
+        )
+
+
+def _ending(choice: Choice) -> GenerationEvent:
+    """How a journal fails from where it stands: one that never ran is rejected."""
+    is_new = choice.journal.state is GenerationState.QUEUED
+    return GenerationEvent.REJECT if is_new else GenerationEvent.FAIL

@@ -1,0 +1,195 @@
+"""From a request to a running session: wait for the model, tokenize, check, resolve, admit.
+
+Everything that can be refused is refused here, before a single event. Until the session is
+admitted, in one go and without waiting, nothing is held that a cancelled caller would leave behind.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, assert_never
+
+from refloat.generation.budget import ByteBudget
+from refloat.generation.choice import ID_BYTES, Choice
+from refloat.generation.dispatch import Dispatch
+from refloat.generation.journal import Journal
+from refloat.generation.outcome import deadline_exceeded
+from refloat.generation.ports import PrepPort
+from refloat.generation.prefix import PromptChain
+from refloat.generation.request import (
+    ChatPrompt,
+    GenerationRequest,
+    Prompt,
+    TextPrompt,
+    TokenPrompt,
+)
+from refloat.generation.resolve import candidates, check_prompts, check_request, params_for
+from refloat.generation.seeds import draw_seed
+from refloat.generation.session import Session
+from refloat.parsing.pipeline import OutputPipeline
+from refloat.parsing.vocabulary import Vocabulary
+from refloat.supervisor.fleet import ModelFacts
+from refloat.wire.problem import ProblemError, ProblemKind
+
+#: Generation ids, unique in this process whichever model they are of.
+_generations = itertools.count(1)
+
+#: What a choice costs beyond its ids.
+_CHOICE_BYTES = 4096
+
+
+class _Times(NamedTuple):
+    """Readings of the clock."""
+
+    accepted_s: float
+    hold_until_s: float
+    deadline_s: float | None
+
+
+class Intake:
+    """Takes requests for one model."""
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        prep: PrepPort,
+        vocabulary: Callable[[], Vocabulary],
+        budget: ByteBudget,
+    ) -> None:
+        """`vocabulary` is only asked once the model's facts are known."""
+        self.model = dispatch.model
+        self.dispatch = dispatch
+        self._gate = dispatch.gate
+        self._prep = prep
+        self._vocabulary = vocabulary
+        self._budget = budget
+
+    async def submit(self, request: GenerationRequest) -> Session:
+        """A session that has been admitted. Raises `ProblemError`.
+
+        What is wrong with the request itself is said at once, even while the model recovers; only
+        then it waits for the model, up to the hold time and never past its own deadline.
+        """
+        times = self._times(request)
+        self._gate.refuse_hopeless()
+        if self._gate.facts is None:
+            await self._gate.servable(times.hold_until_s)
+        facts = self._known_facts()
+        check_request(request, facts)
+        prompts = [await self.tokenize(prompt) for prompt in request.prompts]
+        check_prompts(request, prompts, facts)
+        echoes = [await self._echo(request, prompt) for prompt in request.prompts]
+        await self._gate.servable(times.hold_until_s)
+        facts = self._known_facts()
+        check_prompts(request, prompts, facts)  # the cache of the next worker may be smaller
+        if times.deadline_s is not None and self.dispatch.clock() >= times.deadline_s:
+            raise deadline_exceeded().raised()
+        return self._admit(request, list(zip(prompts, echoes, strict=True)), facts, times)
+
+    async def tokenize(self, prompt: Prompt) -> list[int]:
+        """Ids of one prompt, untruncated. Raises `ProblemError`."""
+        match prompt:
+            case ChatPrompt():
+                self._check_chat()
+                return await self._prep.render(prompt)
+            case TextPrompt(text, add_special_tokens):
+                tokens = await self._prep.tokenize([text], add_special_tokens=add_special_tokens)
+                return tokens[0]
+            case TokenPrompt(ids):
+                return list(ids)
+            case _:
+                assert_never(prompt)
+
+    async def detokenize(self, ids: list[int], *, skip_special_tokens: bool = True) -> str:
+        """Text of these ids. Raises `ProblemError`."""
+        return await self._prep.detokenize(ids, skip_special_tokens=skip_special_tokens)
+
+    def _times(self, request: GenerationRequest) -> _Times:
+        limits, now_s = self.dispatch.limits, self.dispatch.clock()
+        allowed_s = request.deadline_s or limits.request_timeout_s
+        if allowed_s is None:
+            return _Times(now_s, now_s + limits.hold_timeout_s, None)
+        return _Times(now_s, now_s + min(limits.hold_timeout_s, allowed_s), now_s + allowed_s)
+
+    def _known_facts(self) -> ModelFacts:
+        facts = self._gate.facts
+        if facts is None:
+            raise ProblemError.of(
+                ProblemKind.MODEL_LOADING, f"The model {self.model!r} is loading."
+            )
+        return facts
+
+    def _check_chat(self) -> None:
+        facts = self._gate.facts
+        if facts is not None and facts.chat_unavailable is not None:
+            raise ProblemError.of(
+                ProblemKind.CHAT_TEMPLATE_UNAVAILABLE,
+                f"The model {self.model!r} cannot chat: {facts.chat_unavailable}",
+            )
+
+    async def _echo(self, request: GenerationRequest, prompt: Prompt) -> str:
+        """The prompt's text, if it is to be part of the answer."""
+        if not request.echo:
+            return ""
+        if isinstance(prompt, TextPrompt):
+            return prompt.text
+        return await self.detokenize(await self.tokenize(prompt), skip_special_tokens=False)
+
+    def _admit(
+        self,
+        request: GenerationRequest,
+        prompts: list[tuple[list[int], str]],
+        facts: ModelFacts,
+        times: _Times,
+    ) -> Session:
+        """No `await` from here on: either all of it happens or none."""
+        prompt_tokens = sum(len(ids) for ids, _ in prompts)
+        count = len(prompts) * candidates(request)
+        lease = self._budget.reserve(ID_BYTES * prompt_tokens + _CHOICE_BYTES * count)
+        try:
+            session = Session(
+                request,
+                model=self.model,
+                fingerprint=facts.fingerprint,
+                prompt_tokens=prompt_tokens,
+                lease=lease,
+                accepted_s=times.accepted_s,
+                deadline_s=times.deadline_s,
+                abandon=self.dispatch.abandon,
+            )
+            session.begin(tuple(self._choices(session, prompts, facts)))
+            self.dispatch.admit(session)
+        except BaseException:
+            lease.close()
+            raise
+        return session
+
+    def _choices(
+        self, session: Session, prompts: list[tuple[list[int], str]], facts: ModelFacts
+    ) -> Iterator[Choice]:
+        request, vocabulary = session.request, self._vocabulary()
+        said = request.sampling
+        seed = said.seed if said.seed is not None else draw_seed()
+        each = candidates(request)
+        for prompt_index, (ids, echo) in enumerate(prompts):
+            prompt_chain = PromptChain(ids)
+            for number in range(each):
+                yield Choice(
+                    session,
+                    Journal(
+                        generation=next(_generations),
+                        tenant=request.tenant,
+                        index=prompt_index * each + number,
+                        prompt=ids,
+                        params=params_for(request, len(ids), number, seed, facts),
+                    ),
+                    OutputPipeline(
+                        vocabulary,
+                        stop=said.stop,
+                        include_stop=said.include_stop_str_in_output,
+                        logprobs=said.logprobs,
+                    ),
+                    prompt_chain,
+                    prompt_index=prompt_index,
+                    shows_stop=said.include_stop_str_in_output,
+                    echo=echo,
+                )

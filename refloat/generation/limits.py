@@ -1,0 +1,32 @@
+"""The figures that bound one model's generations. Values only; each is read where it is applied."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much may wait, for how long, and how often it is tried again."""
+
+    max_queue: int = 512
+    """Generations that may wait for a worker."""
+    max_queued_tokens: int = 16_000_000
+    """Prompt and answer tokens that the waiting ones ask for together."""
+    max_queued_bytes: int = 256 * 1024 * 1024
+    """Bytes that the waiting ones' journals hold together."""
+    hold_timeout_s: float = 30.0
+    """Seconds that work waits for a model that is loading or recovering."""
+    request_timeout_s: float | None = None
+    """Deadline of a request that names none."""
+    max_resumes: int = 8
+    """Times a generation is sent again without a new token in between."""
+    look_ahead: int = 2
+    """Generations a worker may have that have brought no token yet, beyond those whose prompts its
+    next step can compute whole."""
+    step_tokens: int = 512
+    """Tokens one step computes (`max_num_batched_tokens`)."""
+    prefix_caching: bool = True
+    """Whether the engine keeps finished prompts, so that hits are worth counting."""
+    sweep_interval_s: float = 0.1
+    """How late a deadline may be noticed."""
+    retry_after_s: float = 2.0
+    """Told to a caller whom a full queue turned away."""

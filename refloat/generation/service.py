@@ -1,0 +1,64 @@
+"""All models' generations behind one door: what the api sees of this package."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from refloat.generation.intake import Intake
+from refloat.generation.request import GenerationRequest, Prompt
+from refloat.generation.session import Session
+from refloat.wire.problem import ProblemError, ProblemKind
+
+#: Names listed in an error; more would be an answer in itself.
+_MAX_NAMED = 20
+
+
+class Generations:
+    """Finds the model by its name. Every method raises `ProblemError`."""
+
+    def __init__(self, intakes: Mapping[str, Intake]) -> None:
+        """`intakes` is read at every call, so that models may come and go."""
+        self._intakes = intakes
+
+    async def submit(self, request: GenerationRequest) -> Session:
+        """See `Intake.submit`. The caller owes the session a `cancel` if it stops reading early."""
+        return await self._intake(request.model).submit(request)
+
+    async def tokenize(self, model: str, prompt: Prompt) -> list[int]:
+        """Ids of a prompt, untruncated; works while workers are busy or gone."""
+        return await self._intake(model).tokenize(prompt)
+
+    async def detokenize(
+        self, model: str, ids: Sequence[int], *, skip_special_tokens: bool = True
+    ) -> str:
+        """Text of these ids."""
+        return await self._intake(model).detokenize(
+            list(ids), skip_special_tokens=skip_special_tokens
+        )
+
+    async def drain(self, deadline_s: float) -> bool:
+        """Drain every model at the same time. Whether all work ended by itself."""
+        async with asyncio.TaskGroup() as group:
+            drains = [
+                group.create_task(intake.dispatch.drain(deadline_s))
+                for intake in self._intakes.values()
+            ]
+        return all(drain.result() for drain in drains)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no session of any model is under way."""
+        return all(intake.dispatch.is_idle for intake in self._intakes.values())
+
+    def _intake(self, model: str) -> Intake:
+        intake = self._intakes.get(model)
+        if intake is None:
+            names = [repr(name) for name in self._intakes]
+            known = ", ".join(names[:_MAX_NAMED]) or "none"
+            if len(names) > _MAX_NAMED:
+                known += f" and {len(names) - _MAX_NAMED} more"
+            raise ProblemError.of(
+                ProblemKind.MODEL_NOT_FOUND,
+                f"The model {model!r} does not exist. Models served here: {known}.",
+                param="model",
+            )
+        return intake

@@ -1,0 +1,189 @@
+"""One client request under way: its choices, and the one stream of events that its client reads.
+
+Exactly one terminal event (`Completed` or `Failed`) is ever put in, also when the client leaves.
+Knows nothing of workers or queues: what a departure means there is the owner's affair.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from refloat.generation.budget import Lease
+from refloat.generation.events import (
+    ChoiceEnd,
+    Completed,
+    Delta,
+    Event,
+    Failed,
+    FinishReason,
+    Usage,
+)
+from refloat.generation.ranking import Ranking
+from refloat.generation.request import GenerationRequest
+from refloat.parsing.pipeline import TokenLogprob
+from refloat.wire.problem import Problem, ProblemKind
+
+if TYPE_CHECKING:
+    from refloat.generation.choice import Choice
+
+#: What an unread event costs beyond its text.
+_EVENT_BYTES = 160
+_LOGPROB_BYTES = 160
+
+
+class Session:
+    """What the api holds. One reader; `next_events` until a terminal event, `cancel` at any time."""
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        *,
+        model: str,
+        fingerprint: str,
+        prompt_tokens: int,
+        lease: Lease,
+        accepted_s: float,
+        deadline_s: float | None,
+        abandon: Callable[["Session"], None],
+    ) -> None:
+        """`accepted_s` and `deadline_s` are readings of the owner's monotonic clock."""
+        self.request = request
+        self.model = model
+        self.created = int(datetime.now(UTC).timestamp())
+        """Unix time of acceptance."""
+        self.fingerprint = fingerprint
+        self.prompt_tokens = prompt_tokens
+        """Of all prompts together, each counted once however many choices it has."""
+        self.lease = lease
+        self.accepted_s = accepted_s
+        self.deadline_s = deadline_s
+        self.admitted_s = accepted_s
+        """When it joined the line; later than acceptance if it waited for the model."""
+        self.choices: tuple[Choice, ...] = ()
+        self._abandon = abandon
+        self._open = 0
+        self._cached: dict[int, int] = {}
+        self._pending: list[Event] = []
+        self._unread_bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
+        best_of = request.best_of or request.n
+        self._ranking = Ranking(request.n) if best_of > request.n else None
+        self.terminal: Completed | Failed | None = None
+        """Set once, when the terminal event was put in (it may not have been read yet)."""
+        self._is_read = False
+
+    # --- for the client's side --------------------------------------------------------------------
+
+    @property
+    def cached_tokens(self) -> int:
+        """Prompt tokens that the prefix cache held, by our own account."""
+        return sum(self._cached.values())
+
+    @property
+    def tokens_emitted(self) -> int:
+        """Tokens generated so far, over all choices."""
+        return sum(len(choice.journal.emitted) for choice in self.choices)
+
+    async def next_events(self) -> list[Event]:
+        """All events that are there, at least one. Cancelling the wait loses none.
+
+        Raises `RuntimeError` once the terminal event has been returned, or after `cancel`.
+        """
+        while not self._pending:
+            if self._is_read:
+                raise RuntimeError("the terminal event of this session has been read already")
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        events = self._pending
+        self._pending = []
+        if self.terminal is not None:
+            self._is_read = True
+            self.lease.close()
+        else:
+            self.lease.adjust(-self._unread_bytes)
+        self._unread_bytes = 0
+        return events
+
+    def cancel(self) -> None:
+        """The client has gone: nothing of this request runs or is held any longer. Idempotent."""
+        if self.terminal is None:
+            self._abandon(self)
+            self._pending.clear()
+            self.fail(Problem(ProblemKind.CLIENT_CLOSED, "The client closed the connection."))
+        elif not self._is_read and self._waiter is None:
+            self._pending.clear()
+            self._is_read = True
+        self.lease.close()
+
+    # --- for the owner ----------------------------------------------------------------------------
+
+    def begin(self, choices: tuple["Choice", ...]) -> None:
+        """These are its choices; each has to end once."""
+        self.choices = choices
+        self._open = len(choices)
+
+    def note_cached(self, prompt_index: int, tokens: int) -> None:
+        """How much of a prompt was cached when it was first computed; later ones do not count."""
+        self._cached.setdefault(prompt_index, tokens)
+
+    def deliver(self, choice: "Choice", text: str, logprobs: tuple[TokenLogprob, ...]) -> None:
+        """Final text of a choice; may be empty."""
+        if self._ranking is not None:
+            self._ranking.add(choice.journal.generation, choice.prompt_index, text, logprobs)
+            self._count(len(text) + _LOGPROB_BYTES * len(logprobs))
+            return
+        if choice.echo:
+            echo, choice.echo = choice.echo, ""
+            self._put(Delta(choice.journal.index, echo), len(echo))
+        if text or logprobs:
+            self._put(
+                Delta(choice.journal.index, text, logprobs),
+                len(text) + _LOGPROB_BYTES * len(logprobs),
+            )
+
+    def end_choice(self, choice: "Choice", reason: FinishReason) -> None:
+        """A choice is complete; with the last one so is the session."""
+        if self._ranking is None:
+            self._put(ChoiceEnd(choice.journal.index, reason))
+        else:
+            self._ranking.end(choice.journal, choice.prompt_index, reason)
+        self._open -= 1
+        if self._open:
+            return
+        if self._ranking is not None:
+            self._put_best(self._ranking)
+        self._end(Completed(Usage(self.prompt_tokens, self.tokens_emitted, self.cached_tokens)))
+
+    def fail(self, problem: Problem) -> None:
+        """Terminal, unless a terminal event is there already."""
+        if self.terminal is None:
+            self._end(Failed(problem))
+
+    def _put_best(self, ranking: Ranking) -> None:
+        echoes = {choice.prompt_index: choice.echo for choice in self.choices}
+        for index, text, logprobs, reason in ranking.best():
+            echo = echoes[index // self.request.n]
+            if echo:
+                self._put(Delta(index, echo))
+            if text or logprobs:
+                self._put(Delta(index, text, logprobs if self.request.sampling.logprobs else ()))
+            self._put(ChoiceEnd(index, reason))
+
+    def _end(self, event: Completed | Failed) -> None:
+        self.terminal = event
+        self._put(event)
+
+    def _put(self, event: Event, size_bytes: int = 0) -> None:
+        self._count(size_bytes + _EVENT_BYTES)
+        self._pending.append(event)
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def _count(self, size_bytes: int) -> None:
+        self._unread_bytes += size_bytes
+        self.lease.adjust(size_bytes)
