@@ -1,0 +1,140 @@
+"""Reading request bodies: bounded before and while they are read, paid for from the byte budget."""
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from starlette.types import Receive
+
+from refloat.api.context import BudgetPort, LeasePort
+from refloat.api.errors import ClientGoneError, invalid
+from refloat.api.facts import Call
+from refloat.wire.problem import ProblemError, ProblemKind
+
+BODY_DEADLINE_S = 60.0
+_CHUNKED_STEP_BYTES = 256 * 1024
+#: A refused body is read and dropped for so long, so that the client sees the answer and no reset.
+_DRAIN_DEADLINE_S = 5.0
+
+
+class Body:
+    """A body in memory and the bytes leased for it. A context manager: leaving it gives them back."""
+
+    def __init__(self, data: bytes, leases: list[LeasePort]) -> None:
+        self.data = data
+        self.size = len(data)
+        self._leases = leases
+
+    def take(self) -> bytes:
+        """The bytes, once. What they were decoded into stays leased for until the end."""
+        data, self.data = self.data, b""
+        return data
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.data = b""
+        for lease in self._leases:
+            lease.close()
+        self._leases.clear()
+
+
+async def read_json_body(
+    call: Call, *, limit: int, budget: BudgetPort, deadline_s: float = BODY_DEADLINE_S
+) -> Body:
+    """The whole body of a request that has to carry JSON.
+
+    Raises `ProblemError`: 413 beyond `limit` (with Content-Length: before anything is read), 415 for
+    another content type, 400 for one that takes too long, 503 when the budget is used up; and
+    `ClientGoneError`.
+    """
+    _check_type(call)
+    declared = _content_length(call)
+    if declared is not None and declared > limit:
+        raise _too_large(limit)
+    leases: list[LeasePort] = []
+    try:
+        if declared:
+            leases.append(budget.reserve(declared))
+        async with asyncio.timeout(deadline_s):
+            data = await _read(call.receive, limit, budget, leases, declared or 0)
+    except BaseException as error:
+        for lease in leases:
+            lease.close()
+        if isinstance(error, TimeoutError):
+            message = f"The request body did not arrive within {deadline_s:g} s."
+            raise invalid(message, None) from error
+        raise
+    return Body(data, leases)
+
+
+async def drain_refused_body(call: Call) -> None:
+    """Read and drop what a client still sends, for a while: closing at once would reset the connection
+    and take the answer with it."""
+    if call.header(b"expect") is not None and call.header(b"content-length") is not None:
+        return  # refused by its length: it waits for our word before it sends anything
+    try:
+        async with asyncio.timeout(_DRAIN_DEADLINE_S):
+            while True:
+                message = await call.receive()
+                if message["type"] != "http.request" or not message.get("more_body", False):
+                    return
+    except TimeoutError:
+        return
+
+
+async def _read(
+    receive: Receive, limit: int, budget: BudgetPort, leases: list[LeasePort], leased: int
+) -> bytes:
+    data = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientGoneError
+        piece: bytes = message.get("body", b"")
+        if len(data) + len(piece) > limit:
+            raise _too_large(limit)
+        if len(data) + len(piece) > leased:
+            step = max(_CHUNKED_STEP_BYTES, len(piece))
+            leases.append(budget.reserve(step))
+            leased += step
+        data += piece
+        if not message.get("more_body", False):
+            return bytes(data)
+
+
+def _too_large(limit: int) -> ProblemError:
+    message = f"The request body is larger than this server takes ({limit} bytes)."
+    return ProblemError.of(ProblemKind.REQUEST_TOO_LARGE, message)
+
+
+def _content_length(call: Call) -> int | None:
+    value = call.header(b"content-length")
+    if value is None:
+        return None
+    if not value.isdigit() or len(value) > 19:
+        raise invalid("The Content-Length header is not a number.", None)
+    return int(value)
+
+
+def _check_type(call: Call) -> None:
+    encoding = call.header(b"content-encoding")
+    if encoding is not None and encoding.strip().lower() not in (b"", b"identity"):
+        message = "Compressed request bodies are not taken; send it without Content-Encoding."
+        raise ProblemError.of(ProblemKind.UNSUPPORTED_MEDIA_TYPE, message)
+    given = call.header(b"content-type")
+    if given is None:
+        return
+    media_type = given.split(b";", 1)[0].strip().lower()
+    if media_type == b"application/json" or (
+        media_type.startswith(b"application/") and media_type.endswith(b"+json")
+    ):
+        return
+    message = "The request body has to be JSON (Content-Type: application/json)."
+    raise ProblemError.of(ProblemKind.UNSUPPORTED_MEDIA_TYPE, message)

@@ -1,0 +1,83 @@
+"""What HTTP needs from the rest of the gateway, as contracts, and the record that holds it."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from refloat.config.schema import ServerConfig
+from refloat.generation.events import Event
+from refloat.generation.request import GenerationRequest, Prompt
+from refloat.observe.metrics import Metrics
+from refloat.supervisor.fleet import Fleet
+
+
+class SessionPort(Protocol):
+    """One accepted request, whose events are read by one reader."""
+
+    @property
+    def request(self) -> GenerationRequest: ...
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def created(self) -> int:
+        """Unix time."""
+        ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    async def next_events(self) -> Sequence[Event]:
+        """The next events, at least one; exactly one terminal event, after which nothing is asked."""
+        ...
+
+    def cancel(self) -> None:
+        """Nobody wants the rest. Does nothing on an ended session."""
+        ...
+
+
+class GenerationsPort(Protocol):
+    """Takes requests. Every method raises `ProblemError`."""
+
+    async def submit(self, request: GenerationRequest) -> SessionPort:
+        """Accept a request; may wait for a model. Cancel the task if the client leaves."""
+        ...
+
+    async def tokenize(self, model: str, prompt: Prompt) -> list[int]: ...
+
+    async def detokenize(
+        self, model: str, ids: Sequence[int], *, skip_special_tokens: bool = True
+    ) -> str: ...
+
+
+class LeasePort(Protocol):
+    """Bytes promised out of the budget."""
+
+    def close(self) -> None:
+        """Give them back; a second call does nothing."""
+        ...
+
+
+class BudgetPort(Protocol):
+    """The budget over everything that is held in memory."""
+
+    def reserve(self, size_bytes: int, /) -> LeasePort:
+        """Promise bytes. Raises `ProblemError` (OVERLOADED)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ApiContext:
+    """Everything that handlers work with."""
+
+    generations: GenerationsPort
+    fleet: Fleet
+    metrics: Metrics
+    budget: BudgetPort
+    settings: ServerConfig
+    keys: frozenset[str] = frozenset()
+    """Bearer keys; none: everybody may call."""
+    version: str = "0"
+    clock: Callable[[], float] = time.monotonic

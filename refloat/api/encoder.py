@@ -1,0 +1,103 @@
+"""What every dialect's encoder does, and the parts that they share."""
+
+import math
+import secrets
+from typing import Any, Protocol
+
+import msgspec
+
+from refloat.api.fold import Fold
+from refloat.api.schema.answers import (
+    LOGPROB_FLOOR,
+    CompletionTokensDetails,
+    PromptTokensDetails,
+    UsageBody,
+)
+from refloat.generation.events import ChoiceEnd, Delta, Usage
+
+DONE = b"data: [DONE]\n\n"
+_encode = msgspec.json.Encoder().encode
+
+
+class AnswerEncoder(Protocol):
+    """From events to bytes, for one request. Stream and whole answer come from the same events."""
+
+    def opening(self) -> bytes:
+        """What a stream begins with, before any text."""
+        ...
+
+    def delta(self, event: Delta) -> bytes:
+        """One server-sent event. The hot path: once for each streamed token."""
+        ...
+
+    def end(self, event: ChoiceEnd) -> bytes:
+        """The one chunk that carries this choice's finish reason."""
+        ...
+
+    def closing(self, usage: Usage) -> bytes:
+        """What comes between the last choice's end and `[DONE]`."""
+        ...
+
+    def whole(self, fold: Fold, usage: Usage) -> bytes:
+        """The body of an answer that is not streamed."""
+        ...
+
+
+def answer_id(prefix: str) -> str:
+    """An id that no other answer has."""
+    return f"{prefix}-{secrets.token_hex(16)}"
+
+
+def sse(value: Any) -> bytes:
+    """One server-sent event."""
+    return b"data: " + line_safe(_encode(value)) + b"\n\n"
+
+
+def sse_text_frames(
+    common: dict[str, Any], count: int, lead: bytes, tail: bytes
+) -> tuple[list[bytes], bytes]:
+    """Bytes around the text of a delta, made once for a stream: one head per choice, and the tail.
+
+    `lead` goes between the choice's index and the text, `tail` between the text and the choice's end.
+    """
+    usage = common.get("usage", msgspec.UNSET)
+    shared = {key: value for key, value in common.items() if key != "usage"}
+    head = b"data: " + line_safe(_encode(shared))[:-1] + b',"choices":[{"index":'
+    heads = [head + str(index).encode() + lead for index in range(count)]
+    return heads, tail + b"}]" + (b"" if usage is msgspec.UNSET else b',"usage":null') + b"}\n\n"
+
+
+def encode_text(text: str) -> bytes:
+    """A JSON string."""
+    data = _encode(text)
+    return data if text.isascii() else line_safe(data)
+
+
+def line_safe(data: bytes) -> bytes:
+    """JSON without the characters at which some clients' line readers break a server-sent event."""
+    if b"\xe2\x80" in data:
+        data = data.replace(b"\xe2\x80\xa8", b"\\u2028").replace(b"\xe2\x80\xa9", b"\\u2029")
+    if b"\xc2\x85" in data:
+        data = data.replace(b"\xc2\x85", b"\\u0085")
+    return data
+
+
+def usage_body(usage: Usage) -> UsageBody:
+    """The tokens in OpenAI's shape."""
+    return UsageBody(
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        total_tokens=usage.prompt_tokens + usage.completion_tokens,
+        prompt_tokens_details=PromptTokensDetails(usage.cached_tokens),
+        completion_tokens_details=CompletionTokensDetails(),
+    )
+
+
+def finite_logprob(value: float) -> float:
+    """A number that strict JSON can carry."""
+    return value if math.isfinite(value) else LOGPROB_FLOOR
+
+
+def token_text(raw: bytes) -> str:
+    """A token's text; a part of a character shows as U+FFFD, its bytes are told beside it."""
+    return raw.decode("utf-8", "replace")

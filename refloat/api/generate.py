@@ -1,0 +1,108 @@
+"""The way of a generation request through HTTP, the same for every dialect: body, translation, session,
+answer. A dialect is its translation and its encoder."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from refloat.api.body import read_json_body
+from refloat.api.context import ApiContext, SessionPort
+from refloat.api.encode_chat import ChatEncoder
+from refloat.api.encode_completions import CompletionEncoder
+from refloat.api.encoder import AnswerEncoder
+from refloat.api.errors import Answer, internal_problem
+from refloat.api.facts import Call
+from refloat.api.fold import Fold
+from refloat.api.lookup import served_model
+from refloat.api.sse import EventStream
+from refloat.api.translate import Caller, Order, translate_chat, translate_completion
+from refloat.api.watch import ClientWatch
+from refloat.generation.events import Completed, Failed, Usage
+from refloat.generation.request import GenerationRequest
+from refloat.observe.log import get_logger
+from refloat.wire.problem import ProblemError
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One way to order generations."""
+
+    translate: Callable[[bytes, Caller], Order]
+    encoder: Callable[[SessionPort, Order], AnswerEncoder]
+
+
+CHAT_DIALECT = Dialect(translate_chat, ChatEncoder)
+COMPLETION_DIALECT = Dialect(translate_completion, CompletionEncoder)
+
+
+class Generate:
+    """Handler of one generating route."""
+
+    def __init__(self, context: ApiContext, dialect: Dialect) -> None:
+        self._context = context
+        self._dialect = dialect
+
+    async def __call__(self, call: Call) -> Answer | None:
+        """The whole answer, or `None` once a stream has been sent."""
+        context = self._context
+        limit = context.settings.max_body_bytes
+        with await read_json_body(call, limit=limit, budget=context.budget) as body:
+            caller = Caller(call.facts.request_id, call.facts.tenant)
+            order = self._dialect.translate(body.take(), caller)
+            call.facts.model = served_model(context.fleet, order.request.model).name
+            async with ClientWatch(call.receive) as client:
+                session = await self._submit(order.request)
+                try:
+                    encoder = self._dialect.encoder(session, order)
+                    if not order.stream:
+                        return Answer(await _whole(session, encoder, order))
+                    return await self._stream(call, client, session, encoder)
+                finally:
+                    session.cancel()
+
+    async def _submit(self, request: GenerationRequest) -> SessionPort:
+        try:
+            return await self._context.generations.submit(request)
+        except asyncio.CancelledError:
+            # there is no session yet that would count it
+            self._context.metrics.aborted.labels(request.model).inc()
+            raise
+
+    async def _stream(
+        self, call: Call, client: ClientWatch, session: SessionPort, encoder: AnswerEncoder
+    ) -> None:
+        stream = EventStream(
+            session,
+            encoder,
+            call.send,
+            client,
+            header_delay_s=self._context.settings.header_delay_s,
+        )
+        try:
+            problem = await stream.run()
+        except Exception as error:
+            if not await stream.fail(internal_problem(call.facts.request_id)):
+                raise
+            _log.error("stream broke", route=call.facts.route, exc_info=error)
+            return
+        if problem is not None:
+            raise problem.raised()
+
+
+async def _whole(session: SessionPort, encoder: AnswerEncoder, order: Order) -> bytes:
+    request = order.request
+    fold = Fold(len(request.prompts) * request.n)
+    return encoder.whole(fold, await _fold_all(session, fold))
+
+
+async def _fold_all(session: SessionPort, fold: Fold) -> Usage:
+    """Read a session to its end. Raises `ProblemError` if it failed."""
+    while True:
+        for event in await session.next_events():
+            if isinstance(event, Completed):
+                return event.usage
+            if isinstance(event, Failed):
+                raise ProblemError(event.problem)
+            fold.push(event)

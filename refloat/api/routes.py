@@ -1,0 +1,143 @@
+"""Every route, once: path, method, handler, and what it takes and gives. The router and
+`/openapi.json` are both made from this list."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from refloat.api.context import ApiContext
+from refloat.api.errors import Answer
+from refloat.api.facts import Call
+from refloat.api.generate import CHAT_DIALECT, COMPLETION_DIALECT, Generate
+from refloat.api.health import Health
+from refloat.api.models import Models
+from refloat.api.schema.answers import (
+    ChatChunk,
+    ChatCompletion,
+    Completion,
+    DetokenizeAnswer,
+    ModelCard,
+    ModelList,
+    TokenizeAnswer,
+)
+from refloat.api.schema.chat import ChatBody
+from refloat.api.schema.completions import CompletionBody
+from refloat.api.schema.tokens import DetokenizeBody, TokenizeBody
+from refloat.api.tokens import Tokens
+from refloat.wire.problem import ProblemError, ProblemKind
+
+#: The same routes under OpenAI's prefix and OpenVINO Model Server's.
+PREFIXES = ("/v1", "/v3")
+
+Handler = Callable[[Call], Awaitable[Answer | None]]
+
+
+class Operation(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    path: str
+    """Starlette's template."""
+    handler: Handler
+    summary: str
+    takes: type[msgspec.Struct] | None = None
+    gives: Any = None
+    streams: type[msgspec.Struct] | None = None
+    """What each event of a stream holds."""
+    media_type: str = "application/json"
+
+
+def operations(context: ApiContext, openapi: Handler) -> list[Operation]:
+    """All of them. The first that matches a path is taken, so the longer ones come first."""
+    health = Health(context)
+    found = [operation for prefix in PREFIXES for operation in _under(prefix, context, health)]
+    any_object = dict[str, Any]
+    return [
+        *found,
+        Operation("GET", "/v2/health/live", health.live, "The gateway is alive", gives=any_object),
+        Operation(
+            "GET", "/v2/health/ready", health.ready, "Requests would be served", gives=any_object
+        ),
+        Operation(
+            "GET",
+            "/v2/models/{model:path}/ready",
+            health.model_ready,
+            "This model would serve a request",
+            gives=any_object,
+        ),
+        Operation("GET", "/v2/models/{model:path}", health.model, "KServe", gives=any_object),
+        Operation("GET", "/health", health.summary, "Everything at a glance", gives=any_object),
+        Operation(
+            "GET",
+            "/metrics",
+            _metrics_handler(context),
+            "Prometheus metrics",
+            gives=str,
+            media_type="text/plain",
+        ),
+        Operation("GET", "/openapi.json", openapi, "This document", gives=any_object),
+    ]
+
+
+def _under(prefix: str, context: ApiContext, health: Health) -> list[Operation]:
+    models, tokens = Models(context), Tokens(context)
+    chat = Generate(context, CHAT_DIALECT)
+    completions = Generate(context, COMPLETION_DIALECT)
+    return [
+        Operation(
+            "POST",
+            f"{prefix}/chat/completions",
+            chat,
+            "Answer a chat",
+            takes=ChatBody,
+            gives=ChatCompletion,
+            streams=ChatChunk,
+        ),
+        Operation(
+            "POST",
+            f"{prefix}/completions",
+            completions,
+            "Continue a text",
+            takes=CompletionBody,
+            gives=Completion,
+            streams=Completion,
+        ),
+        Operation("GET", f"{prefix}/models", models.list, "Models served", gives=ModelList),
+        Operation("GET", f"{prefix}/models/{{model:path}}", models.get, "A model", gives=ModelCard),
+        Operation(
+            "POST",
+            f"{prefix}/tokenize",
+            tokens.tokenize,
+            "Token ids of a text or a chat",
+            takes=TokenizeBody,
+            gives=TokenizeAnswer,
+        ),
+        Operation(
+            "POST",
+            f"{prefix}/detokenize",
+            tokens.detokenize,
+            "Text of token ids",
+            takes=DetokenizeBody,
+            gives=DetokenizeAnswer,
+        ),
+        Operation(
+            "GET",
+            f"{prefix}/config",
+            health.config,
+            "States in OpenVINO Model Server's form",
+            gives=dict[str, Any],
+        ),
+    ]
+
+
+def _metrics_handler(context: ApiContext) -> Handler:
+    content_type = b"text/plain; version=0.0.4; charset=utf-8"
+
+    async def metrics(call: Call) -> Answer:
+        if not context.settings.metrics:
+            message = "Metrics are switched off (setting server.metrics)."
+            raise ProblemError.of(ProblemKind.NOT_FOUND, message)
+        return Answer(context.metrics.render(), headers=[(b"content-type", content_type)])
+
+    return metrics

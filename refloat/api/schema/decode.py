@@ -1,0 +1,84 @@
+"""From bytes to a typed body, and from msgspec's complaints to ours: 400s that name the field."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeVar, cast
+
+import msgspec
+
+from refloat.api.errors import invalid
+from refloat.wire.problem import ProblemError
+
+#: Levels of lists and objects in the free-form parts of a body (tools, schemas, template arguments).
+MAX_NESTING = 100
+
+T = TypeVar("T")
+
+_COMPLAINT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key` in `)?\$(?P<path>.*)`)?$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(?P<name>[^`]+)`$")
+
+
+def decode_body(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
+    """The body as its struct. Raises `ProblemError` naming the field as the caller spells it."""
+    _check_text(data)
+    try:
+        return decoder.decode(data)
+    except msgspec.ValidationError as error:
+        raise _explain(str(error)) from None
+    except msgspec.DecodeError as error:
+        raise invalid(f"The request body is not valid JSON: {error}.", None) from None
+    except RecursionError:
+        raise invalid("The request body is nested too deeply.", None) from None
+
+
+def check_nesting(value: Any, param: str, limit: int = MAX_NESTING) -> None:
+    """Refuse a free-form value with more than `limit` levels. Raises `ProblemError`."""
+    level: list[Any] = [value]
+    for _ in range(limit):
+        level = [child for parent in level for child in _children(parent)]
+        if not level:
+            return
+    raise invalid(f"{param} is nested more than {limit} levels deep.", param)
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return cast("dict[str, Any]", value).values()
+    if isinstance(value, list):
+        return cast("list[Any]", value)
+    return ()
+
+
+def _check_text(data: bytes) -> None:
+    if not data.strip():
+        raise invalid("The request body is empty; send a JSON object.", None)
+    if data.startswith(b"\xef\xbb\xbf"):
+        message = "The request body begins with a byte order mark; send plain UTF-8."
+        raise invalid(message, None)
+    if data.isascii():
+        return
+    try:
+        str(data, "utf-8")  # fields we don't know are skipped unread by the decoder
+    except UnicodeDecodeError as error:
+        message = f"The request body is not valid UTF-8 (byte {error.start})."
+        raise invalid(message, None) from None
+
+
+def _explain(complaint: str) -> ProblemError:
+    match = _COMPLAINT.match(complaint)
+    assert match is not None
+    what, path = match["what"], match["path"] or ""
+    param = path.replace("[...]", "").lstrip(".")
+    missing = _MISSING.match(what)
+    if missing is not None:
+        name = missing["name"]
+        param = f"{param}.{name}" if param else name
+        return invalid(f"Missing required field {param!r}.", param)
+    if not param:
+        message = f"The request body has to be a JSON object: {_lowered(what)}."
+        return invalid(message, None)
+    return invalid(f"Invalid value for {param!r}: {_lowered(what)}.", param)
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:].replace("`", "").replace(" | null", "")

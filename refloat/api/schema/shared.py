@@ -1,0 +1,72 @@
+"""The fields that chat and text completions have in common, and their checks."""
+
+from typing import Any
+
+import msgspec
+
+from refloat.api.errors import invalid
+from refloat.api.schema.checks import (
+    SHARED_RANGES,
+    check_labels,
+    check_metadata,
+    check_ranges,
+)
+from refloat.api.schema.unsupported import check_supported, check_top_level
+
+
+class StreamOptions(msgspec.Struct):
+    """What a stream should tell beside the text."""
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class GenerationBody(msgspec.Struct, kw_only=True):
+    """Null is as good as absent for every optional field; unknown fields are ignored."""
+
+    model: str
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    max_tokens: int | None = None
+    min_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    n: int | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    include_stop_str_in_output: bool | None = None
+    stop_token_ids: list[int] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    ignore_eos: bool | None = None
+    user: str | None = None
+    metadata: dict[str, str] | None = None
+    logit_bias: Any = None
+
+
+def check_shared(route: str, body: GenerationBody) -> None:
+    """Everything about the shared fields but their use. Raises `ProblemError`."""
+    check_model(body.model)
+    check_ranges(body, SHARED_RANGES)
+    check_labels(body, ("user",))
+    check_metadata(body.metadata)
+    if body.stream_options is not None:
+        if not body.stream:
+            raise invalid("stream_options is only allowed with stream: true.", "stream_options")
+        field = "stream_options.include_obfuscation"
+        check_supported(route, field, body.stream_options.include_obfuscation)
+    check_top_level(route, body)
+
+
+def check_model(model: str) -> None:
+    """A model has a name. Raises `ProblemError`."""
+    if not model:
+        raise invalid("model must not be empty; GET /v1/models lists what is served.", "model")
+
+
+def include_usage(body: GenerationBody) -> bool:
+    """Whether a stream was asked to end with its usage."""
+    return body.stream_options is not None and bool(body.stream_options.include_usage)

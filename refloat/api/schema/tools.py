@@ -1,0 +1,91 @@
+"""Tool declarations and the choice among them."""
+
+from typing import Any
+
+import msgspec
+
+from refloat.api.errors import invalid
+from refloat.api.schema.decode import check_nesting
+from refloat.api.schema.unsupported import CHAT, check_supported, unsupported
+
+MAX_TOOLS = 512
+MAX_TOOL_NAME_CHARS = 256
+
+
+class FunctionSpec(msgspec.Struct):
+    """A function that the model may call."""
+
+    name: str
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class Tool(msgspec.Struct):
+    """One declared tool. Hosted ones (another type) are named in the refusal."""
+
+    type: str
+    function: FunctionSpec | None = None
+
+
+class NamedFunction(msgspec.Struct):
+    """The function that a choice names."""
+
+    name: str
+
+
+class ToolChoice(msgspec.Struct):
+    """A choice given as an object."""
+
+    type: str
+    function: NamedFunction | None = None
+
+
+def checked_tools(
+    tools: list[Tool] | None, choice: str | ToolChoice | None
+) -> list[dict[str, Any]] | None:
+    """The tools as a template gets them; `None`: there are none. Raises `ProblemError`."""
+    tools = tools or None
+    if tools is not None and len(tools) > MAX_TOOLS:
+        raise invalid(f"tools may have {MAX_TOOLS} entries at most.", "tools")
+    plain = [_checked(tool, f"tools[{i}]") for i, tool in enumerate(tools or ())]
+    _check_choice(choice, {tool["function"]["name"] for tool in plain})
+    return plain or None
+
+
+def _checked(tool: Tool, where: str) -> dict[str, Any]:
+    check_supported(CHAT, "tools[].type", tool.type, f"{where}.type")
+    function = tool.function
+    if function is None:
+        raise invalid(f"Missing required field '{where}.function'.", f"{where}.function")
+    if not 0 < len(function.name) <= MAX_TOOL_NAME_CHARS:
+        message = f"{where}.function.name has to have 1 to {MAX_TOOL_NAME_CHARS} characters."
+        raise invalid(message, f"{where}.function.name")
+    plain: dict[str, Any] = {"name": function.name}
+    if function.description is not None:
+        plain["description"] = function.description
+    if function.parameters is not None:
+        check_nesting(function.parameters, f"{where}.function.parameters")
+        plain["parameters"] = function.parameters
+    if function.strict is not None:
+        plain["strict"] = function.strict
+    return {"type": "function", "function": plain}
+
+
+def _check_choice(choice: str | ToolChoice | None, names: set[str]) -> None:
+    if choice is None or choice in ("none", "auto"):
+        return
+    if isinstance(choice, str):
+        if choice != "required":
+            message = "tool_choice has to be none, auto, required or an object."
+            raise invalid(message, "tool_choice")
+        if not names:
+            raise invalid("tool_choice: required needs at least one tool in tools.", "tools")
+    elif choice.type == "function":
+        if choice.function is None:
+            message = "Missing required field 'tool_choice.function'."
+            raise invalid(message, "tool_choice.function")
+        if choice.function.name not in names:
+            message = f"tool_choice names {choice.function.name[:64]!r}, which is not in tools."
+            raise invalid(message, "tool_choice")
+    raise unsupported(CHAT, "tool_choice")

@@ -1,0 +1,114 @@
+"""OpenAI's documented fields that this server cannot honour yet, in one table.
+
+Such a field at a neutral value asks for nothing and passes; at any other it is refused, since silence
+would be a lie. `docs/API.md` is checked against this table.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from refloat.wire.problem import ProblemError, ProblemKind
+
+CHAT = "chat/completions"
+COMPLETIONS = "completions"
+_BOTH = (CHAT, COMPLETIONS)
+
+
+class Unsupported(NamedTuple):
+    """One field, where it occurs, and what of it can be taken."""
+
+    field: str
+    """In the caller's spelling; `[]` stands for any index."""
+    routes: tuple[str, ...]
+    neutral: tuple[Any, ...]
+    """Beside null and absence."""
+    says: str
+    """What is not there."""
+
+
+UNSUPPORTED: tuple[Unsupported, ...] = (
+    Unsupported("logit_bias", _BOTH, ({},), "biasing tokens"),
+    Unsupported("stream_options.include_obfuscation", _BOTH, (False,), "padding of chunks"),
+    Unsupported("store", (CHAT,), (False,), "storing answers"),
+    Unsupported("service_tier", (CHAT,), ("auto", "default"), "service tiers"),
+    Unsupported("modalities", (CHAT,), (["text"],), "output other than text"),
+    Unsupported("audio", (CHAT,), (), "audio output"),
+    Unsupported("prediction", (CHAT,), (), "predicted outputs"),
+    Unsupported("web_search_options", (CHAT,), (), "web search"),
+    Unsupported("moderation", (CHAT,), (), "moderation"),
+    Unsupported("verbosity", (CHAT,), ("medium",), "control of verbosity"),
+    Unsupported("prompt_cache_options", (CHAT,), ({"mode": "implicit"},), "control of the cache"),
+    Unsupported("prompt_cache_retention", (CHAT,), ("in_memory",), "a cache on disk"),
+    Unsupported("response_format", (CHAT,), ({"type": "text"},), "structured output"),
+    Unsupported("functions", (CHAT,), ([],), "the deprecated functions (use tools)"),
+    Unsupported("function_call", (CHAT,), ("none", "auto"), "the deprecated function_call"),
+    Unsupported("tool_choice", (CHAT,), ("none", "auto"), "enforcing a tool call"),
+    Unsupported("tools[].type", (CHAT,), ("function",), "tools other than functions"),
+    Unsupported("messages[].role", (CHAT,), (), "the deprecated role function (use tool)"),
+    Unsupported("messages[].audio", (CHAT,), (), "audio of earlier answers"),
+    Unsupported("messages[].function_call", (CHAT,), (), "the deprecated function_call"),
+    Unsupported("messages[].content[].type", (CHAT,), ("text", "refusal"), "content but text"),
+    Unsupported("messages[].tool_calls[].type", (CHAT,), ("function",), "calls but of functions"),
+    Unsupported("top_logprobs", (CHAT,), (0, 1), "alternatives to the chosen token"),
+    Unsupported("logprobs", (COMPLETIONS,), (0, 1), "alternatives to the chosen token"),
+    Unsupported("echo", (COMPLETIONS,), (False,), "log-probabilities of the prompt (with echo)"),
+    Unsupported("suffix", (COMPLETIONS,), ("",), "text after an insertion"),
+)
+
+#: Documented fields that pass and whose effect is as said here.
+HINTS: dict[str, str] = {
+    "parallel_tool_calls": "accepted; has an effect once tool calls are parsed",
+    "tools[].function.strict": "accepted; arguments are not constrained yet",
+    "prompt_cache_key": "accepted; prefixes are shared without it",
+    "safety_identifier": "accepted; not used",
+    "user": "accepted; not used",
+    "metadata": "accepted; not stored",
+    "messages[].name": "passed to the chat template",
+    "reasoning_effort": "passed to the chat template; none also sets enable_thinking to false",
+}
+
+_ROWS = {(route, row.field): row for row in UNSUPPORTED for route in row.routes}
+
+
+def unsupported(route: str, field: str, param: str | None = None) -> ProblemError:
+    """The refusal of a field of the table."""
+    row = _ROWS[route, field]
+    where = param or field
+    message = f"{where}: this server does not support {row.says} yet{_allowed(row)}."
+    return ProblemError.of(ProblemKind.UNSUPPORTED_VALUE, message, param=where)
+
+
+def check_supported(route: str, field: str, value: Any, param: str | None = None) -> None:
+    """Refuse a value that asks for what is not there. Raises `ProblemError`."""
+    if value is None or any(_same(value, neutral) for neutral in _ROWS[route, field].neutral):
+        return
+    raise unsupported(route, field, param)
+
+
+def check_top_level(route: str, body: msgspec.Struct) -> None:
+    """Apply all rows that are plain fields of a body. Raises `ProblemError`."""
+    for row_route, field in _ROWS:
+        if row_route == route and field in _PLAIN:
+            check_supported(route, field, getattr(body, field))
+
+
+#: Fields with no rule but the table's; the others are checked where their own rules are.
+_PLAIN = frozenset(
+    (
+        *("logit_bias", "store", "service_tier", "modalities", "audio", "prediction"),
+        *("web_search_options", "moderation", "verbosity", "prompt_cache_options"),
+        *("prompt_cache_retention", "response_format", "functions", "function_call", "suffix"),
+    )
+)
+
+
+def _same(value: Any, neutral: Any) -> bool:
+    return type(value) is type(neutral) and value == neutral
+
+
+def _allowed(row: Unsupported) -> str:
+    if not row.neutral:
+        return ""
+    values = ", ".join(msgspec.json.encode(value).decode() for value in row.neutral)
+    return f" (it takes null, {values})"

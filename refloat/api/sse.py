@@ -1,0 +1,151 @@
+"""A stream of server-sent events over raw ASGI: when its status goes out, what keeps it alive, how it
+ends. One `send` for all events that have come together; nothing is logged on the way."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import assert_never
+
+from starlette.types import Send
+
+from refloat.api.context import SessionPort
+from refloat.api.encoder import DONE, AnswerEncoder, sse
+from refloat.api.errors import ErrorShape, openai_error_body
+from refloat.api.watch import ClientWatch
+from refloat.generation.events import ChoiceEnd, Completed, Delta, Event, Failed
+from refloat.wire.problem import Problem
+
+STREAM_HEADERS = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+KEEP_ALIVE_S = 5.0
+#: A client that takes nothing for so long is taken for gone.
+SEND_DEADLINE_S = 120.0
+_WAITING = b": waiting\n\n"
+
+
+class EventStream:
+    """Sends one session's events. The status is withheld until the first of them or for a while, so
+    that a request that fails early gets an honest one."""
+
+    def __init__(
+        self,
+        session: SessionPort,
+        encoder: AnswerEncoder,
+        send: Send,
+        client: ClientWatch,
+        *,
+        header_delay_s: float,
+        keep_alive_s: float = KEEP_ALIVE_S,
+        send_deadline_s: float = SEND_DEADLINE_S,
+        shape: ErrorShape = openai_error_body,
+    ) -> None:
+        self._session = session
+        self._encoder = encoder
+        self._send = send
+        self._client = client
+        self._header_delay_s = header_delay_s
+        self._keep_alive_s = keep_alive_s
+        self._send_deadline_s = send_deadline_s
+        self._shape = shape
+        self._now = asyncio.get_running_loop().time
+        self._lock = asyncio.Lock()
+        self._started = False
+        self._plain = False
+        self._role_sent = False
+        self._last_s = self._now()
+        self._sending_since_s: float | None = None
+
+    async def run(self) -> Problem | None:
+        """Stream until the terminal event. Returns the problem of a session that failed before
+        anything was sent: it gets a plain answer."""
+        keeper = asyncio.create_task(self._keep_alive())
+        try:
+            while True:
+                events = await self._session.next_events()
+                last = events[-1]
+                ended = isinstance(last, Completed | Failed)
+                if isinstance(last, Failed) and await self._can_answer_plainly():
+                    return last.problem
+                await self._write(self._encoded(events), ended=ended)
+                if ended:
+                    return None
+        finally:
+            keeper.cancel()
+            await asyncio.wait({keeper})
+            if not keeper.cancelled() and (failure := keeper.exception()) is not None:
+                raise failure
+
+    async def _can_answer_plainly(self) -> bool:
+        async with self._lock:
+            self._plain = not self._started
+            return self._plain
+
+    async def fail(self, problem: Problem) -> bool:
+        """End a stream that cannot go on. False: nothing was sent yet, a plain answer can be."""
+        if await self._can_answer_plainly():
+            return False
+        await self._write(sse(self._shape(problem)) + DONE, ended=True)
+        return True
+
+    def _encoded(self, events: Sequence[Event]) -> bytes:
+        encoder = self._encoder
+        out: list[bytes] = []
+        if not self._role_sent and not isinstance(events[0], Failed):
+            self._role_sent = True
+            out.append(encoder.opening())
+        for event in events:
+            match event:
+                case Delta():
+                    if event.text or event.logprobs:
+                        out.append(encoder.delta(event))
+                case ChoiceEnd():
+                    out.append(encoder.end(event))
+                case Completed():
+                    out.append(encoder.closing(event.usage))
+                    out.append(DONE)
+                case Failed():
+                    out.append(sse(self._shape(event.problem)))
+                    out.append(DONE)
+                case _:
+                    assert_never(event)
+        return b"".join(out)
+
+    async def _write(self, body: bytes, *, ended: bool) -> None:
+        async with self._lock:
+            if self._plain:
+                return
+            self._sending_since_s = self._last_s = self._now()
+            if not self._started:
+                await self._start()
+            await self._send({"type": "http.response.body", "body": body, "more_body": not ended})
+            self._sending_since_s = None
+            if ended:
+                self._client.finish()
+
+    async def _start(self) -> None:
+        self._started = True
+        await self._send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+
+    async def _keep_alive(self) -> None:
+        await asyncio.sleep(self._header_delay_s)
+        if not self._started:
+            await self._say_waiting()
+        while True:
+            await asyncio.sleep(self._keep_alive_s)
+            now = self._now()
+            since = self._sending_since_s
+            if since is None:
+                if now - self._last_s >= self._keep_alive_s:
+                    await self._say_waiting()
+            elif now - since >= self._send_deadline_s:
+                self._client.abandon()
+                return
+
+    async def _say_waiting(self) -> None:
+        try:
+            async with asyncio.timeout(self._send_deadline_s):
+                await self._write(_WAITING, ended=False)
+        except TimeoutError:
+            self._client.abandon()

@@ -1,0 +1,48 @@
+"""`/tokenize` and `/detokenize`: prep answers them, so they work while a worker is busy or gone."""
+
+from refloat.api.body import read_json_body
+from refloat.api.context import ApiContext
+from refloat.api.errors import Answer, encode_json
+from refloat.api.facts import Call
+from refloat.api.lookup import served_model
+from refloat.api.schema.answers import DetokenizeAnswer, TokenizeAnswer
+from refloat.api.schema.decode import decode_body
+from refloat.api.schema.tokens import DETOKENIZE_DECODER, TOKENIZE_DECODER, ids_of, prompt_of
+from refloat.api.watch import ClientWatch
+
+
+class Tokens:
+    """Handlers of both routes."""
+
+    def __init__(self, context: ApiContext) -> None:
+        self._context = context
+
+    async def tokenize(self, call: Call) -> Answer:
+        """Ids of a text or of a rendered chat, untruncated."""
+        context = self._context
+        limit = context.settings.max_body_bytes
+        with await read_json_body(call, limit=limit, budget=context.budget) as body:
+            parsed = decode_body(body.data, TOKENIZE_DECODER)
+            prompt = prompt_of(parsed)
+            model = served_model(context.fleet, parsed.model)
+            call.facts.model = model.name
+            async with ClientWatch(call.receive):
+                ids = await context.generations.tokenize(model.name, prompt)
+        length = model.facts.context_length if model.facts else None
+        answer = TokenizeAnswer(count=len(ids), max_model_len=length, tokens=ids)
+        return Answer(encode_json(answer))
+
+    async def detokenize(self, call: Call) -> Answer:
+        """The text of ids."""
+        context = self._context
+        limit = context.settings.max_body_bytes
+        with await read_json_body(call, limit=limit, budget=context.budget) as body:
+            parsed = decode_body(body.data, DETOKENIZE_DECODER)
+            ids = ids_of(parsed)
+            model = served_model(context.fleet, parsed.model)
+            call.facts.model = model.name
+            async with ClientWatch(call.receive):
+                text = await context.generations.detokenize(
+                    model.name, ids, skip_special_tokens=bool(parsed.skip_special_tokens)
+                )
+        return Answer(encode_json(DetokenizeAnswer(text)))
