@@ -42,6 +42,7 @@ class Pipe(Generic[MessageT]):
         self._buffer = FrameBuffer()
         self._ready: deque[MessageT] = deque()
         self._at_eof = False
+        self._garbage: FrameError | None = None
         self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(receives)
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
@@ -49,10 +50,12 @@ class Pipe(Generic[MessageT]):
     def recv(self, timeout_s: float | None = None) -> MessageT | EndOfLink | None:
         """The next message; `None` if none came in time (0: look, but do not wait).
 
-        Messages that were whole before the end of the link come first. Raises `FrameError` for what
-        is not a legal message; the sender can no longer be trusted then.
+        What was whole before the end of the link, or before garbage, comes first. Raises `FrameError`
+        for what is not a legal message; the sender can no longer be trusted then.
         """
         while not self._ready:
+            if self._garbage is not None:
+                raise self._garbage
             if self._at_eof:
                 return EOF
             if timeout_s is not None and not self._poll.poll(timeout_s * 1000):
@@ -97,8 +100,10 @@ class Pipe(Generic[MessageT]):
             self._at_eof = True
             return
         self._buffer.feed(data)
-        for payload in self._buffer.payloads():
-            try:
+        try:
+            for payload in self._buffer.payloads():
                 self._ready.append(self._decoder.decode(payload))
-            except msgspec.MsgspecError as error:
-                raise FrameError(f"not a legal message: {error}") from error
+        except FrameError as error:
+            self._garbage = error
+        except msgspec.MsgspecError as error:
+            self._garbage = FrameError(f"not a legal message: {error}")
