@@ -15,8 +15,11 @@ def locate_model(model: str, base: Path) -> str:
     """A model string with its path made absolute from `base`; keywords and hub ids stay as they are."""
     if model in KEYWORDS:
         return model
-    path = base / Path(model).expanduser()
-    is_path = model.startswith(("./", "../", "/", "~")) or model in (".", "..") or path.exists()
+    try:
+        path = base / Path(model).expanduser()
+        is_path = model.startswith(("./", "../", "/", "~")) or model in (".", "..") or path.exists()
+    except (OSError, RuntimeError, ValueError):
+        return model  # no path at all; what it is instead, `models/source.py` says
     return os.path.abspath(path) if is_path else model
 
 

@@ -138,6 +138,11 @@ def test_locate_model_keyword_wins_over_folder(tmp_path: Path) -> None:
     assert locate_model("./smollm2", tmp_path) == str(tmp_path / "smollm2")
 
 
+@pytest.mark.parametrize("model", ["x" * 5000, "nul\0byte", "~nobody-of-that-name/x"])
+def test_locate_model_of_no_path_leaves_it_alone(model: str, tmp_path: Path) -> None:
+    assert locate_model(model, tmp_path) == model
+
+
 @pytest.mark.parametrize("device", ["GPU", "GPU.1", "AUTO:GPU,CPU"])
 def test_properties_of_gpu_keep_kernels_and_spare_host_memory(
     device: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
