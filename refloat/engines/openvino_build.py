@@ -8,6 +8,7 @@ import openvino_genai as genai
 
 from refloat.engines.base import LoadError
 from refloat.engines.engine_text import load_error
+from refloat.engines.host_memory import available_bytes
 from refloat.engines.model_shape import (
     ModelShape,
     block_bytes,
@@ -15,10 +16,15 @@ from refloat.engines.model_shape import (
     read_shape,
     shape_from_variables,
 )
+from refloat.kv.blocks import blocks_for
 from refloat.wire.messages import EngineSpec
 
-#: Used where neither blocks nor bytes are given.
-_DEFAULT_CACHE_BYTES = 1 << 30
+#: Without a size from the operator: room for two longest conversations, but at least so much, and
+#: never more than a quarter of what the host has left (a GPU cannot be asked before the load).
+_LEAST_DEFAULT_BYTES = 1 << 30
+_MOST_DEFAULT_BYTES_ON_GPU = 4 << 30
+_DEFAULT_CONVERSATIONS = 2
+_HOST_SHARE = 4
 #: Used where neither the folder nor the network says how wide the cache is: no model is far wider.
 _FALLBACK_BYTES_PER_TOKEN = 256 * 1024
 #: The engine keeps a checkpoint of the recurrent state at least every so many KV blocks.
@@ -69,10 +75,17 @@ def plan_cache(spec: EngineSpec, shape: ModelShape) -> CachePlan:
     states of all seats would take more than half of the cache, seats are taken away.
     """
     seats = spec.max_num_seqs
-    budget = spec.cache_size_bytes or _DEFAULT_CACHE_BYTES
+    each = _block_bytes(spec, shape)
+    budget = spec.cache_size_bytes or _default_budget(spec, each)
     if shape.state_bytes and spec.num_kv_blocks is None:
         seats = max(1, min(seats, budget // 2 // shape.state_bytes))
-    blocks = spec.num_kv_blocks or _affordable(spec, shape, budget - seats * shape.state_bytes)
+    blocks = spec.num_kv_blocks
+    if blocks is None:
+        blocks = (budget - seats * shape.state_bytes) // each
+        if spec.context_length:  # more than all seats can fill is of no use
+            blocks = min(
+                blocks, seats * blocks_for(spec.context_length, block_size_of(spec.device))
+            )
     if blocks < 1:
         raise LoadError(
             f"a cache of {budget} bytes does not hold one KV block of this model", permanent=True
@@ -84,14 +97,23 @@ def plan_cache(spec: EngineSpec, shape: ModelShape) -> CachePlan:
     return CachePlan(blocks, states, seats)
 
 
-def _affordable(spec: EngineSpec, shape: ModelShape, budget: int) -> int:
+def _block_bytes(spec: EngineSpec, shape: ModelShape) -> int:
+    """Bytes that a KV block costs, its share of the state checkpoints included."""
     precision: Any = spec.properties.get("KV_CACHE_PRECISION")
     each = block_bytes(shape, spec.device, None if precision is None else str(precision))
     if each is None:
         each = _FALLBACK_BYTES_PER_TOKEN * block_size_of(spec.device)
     if spec.enable_prefix_caching:
         each += shape.state_bytes // _CHECKPOINT_BLOCKS
-    return budget // each
+    return each
+
+
+def _default_budget(spec: EngineSpec, each: int) -> int:
+    conversation = blocks_for(spec.context_length, block_size_of(spec.device)) * each
+    wanted = max(_LEAST_DEFAULT_BYTES, _DEFAULT_CONVERSATIONS * conversation)
+    if "GPU" in spec.device.upper():
+        return min(wanted, _MOST_DEFAULT_BYTES_ON_GPU)
+    return min(wanted, available_bytes() // _HOST_SHARE)
 
 
 def _scheduler_config(spec: EngineSpec, plan: CachePlan) -> genai.SchedulerConfig:

@@ -1,9 +1,10 @@
-"""Reading what a GGUF file says about its model. Metadata only; no tensor is touched.
+"""Reading what a GGUF file says about its model, and whether it is whole. No tensor is read.
 
 The file is a stranger's: every length is checked against the bytes that are there before anything is
 allocated, and every error names the field it arose in.
 """
 
+import math
 import struct
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -50,6 +51,16 @@ class GgufFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     chat_template: str | None = None
 
 
+#: Numbers in a block of a tensor's type, and its bytes. Of an unknown type only the start counts.
+_TENSOR_BLOCKS = {
+    0: (1, 4), 1: (1, 2), 2: (32, 18), 3: (32, 20), 6: (32, 22), 7: (32, 24), 8: (32, 34),
+    9: (32, 40), 10: (256, 84), 11: (256, 110), 12: (256, 144), 13: (256, 176), 14: (256, 210),
+    15: (256, 292), 24: (1, 1), 25: (1, 2), 26: (1, 4), 27: (1, 8), 28: (1, 8), 30: (1, 2),
+}  # fmt: skip
+_ALIGNMENT = 32
+_MAX_DIMENSIONS = 8
+
+
 class ArrayLength(NamedTuple):
     """Stands for an array that is too long to be kept."""
 
@@ -57,15 +68,18 @@ class ArrayLength(NamedTuple):
 
 
 def read_gguf(path: Path) -> GgufFacts:
-    """The facts of a GGUF file. Raises `GgufError` for a broken one, `OSError` for one not there."""
-    return facts_of(read_metadata(path))
+    """The facts of a GGUF file. Raises `GgufError` for a broken one, `OSError` for one not there.
 
-
-def read_metadata(path: Path) -> dict[str, Any]:
-    """All metadata, by key. Raises `GgufError` and `OSError`."""
+    A file that ends before its last tensor is broken too: the engine would read beyond it and die.
+    """
     size = path.stat().st_size
     with path.open("rb") as file:
-        return _Reader(file, size).metadata()
+        reader = _Reader(file, size)
+        metadata = reader.metadata()
+        needed = reader.tensors_end(_number(metadata, "general.alignment") or _ALIGNMENT)
+    if needed > size:
+        raise GgufError(f"tensors: they need {needed} bytes, the file has {size}; is it cut short?")
+    return facts_of(metadata)
 
 
 def facts_of(metadata: dict[str, Any]) -> GgufFacts:
@@ -130,7 +144,9 @@ class _Reader:
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
         self._left = size
+        self._size = size
         self._field = "header"
+        self._tensors = 0
 
     def metadata(self) -> dict[str, Any]:
         if self._take(4) != _MAGIC:
@@ -138,7 +154,7 @@ class _Reader:
         version = self._scalar("<I")
         if version not in _VERSIONS:
             raise GgufError(f"version: {version} is not one of {_VERSIONS}")
-        self._scalar("<Q")  # tensors
+        self._tensors = self._count("tensors", MAX_ENTRIES)
         entries = self._count("entries", MAX_ENTRIES)
         found: dict[str, Any] = {}
         for index in range(entries):
@@ -147,6 +163,21 @@ class _Reader:
             self._field = key
             found[key] = self._value(self._scalar("<I"), depth=0)
         return found
+
+    def tensors_end(self, alignment: int) -> int:
+        """Bytes that the file must have for all its tensors; after `metadata`."""
+        end = 0
+        for index in range(self._tensors):
+            self._field = f"tensor {index}"
+            self._string(MAX_KEY_BYTES)
+            dimensions = self._scalar("<I")
+            if dimensions > _MAX_DIMENSIONS:
+                raise GgufError(f"{self._field}: {dimensions} dimensions cannot be")
+            numbers = math.prod(self._scalar("<Q") for _ in range(dimensions))
+            per_block, block_bytes = _TENSOR_BLOCKS.get(self._scalar("<I"), (1, 0))
+            end = max(end, self._scalar("<Q") + numbers // per_block * block_bytes)
+        data_start = -(-(self._size - self._left) // alignment) * alignment
+        return data_start + end if self._tensors else 0
 
     def _value(self, kind: int, *, depth: int) -> Any:
         if kind == _STRING:
