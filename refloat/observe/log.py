@@ -43,8 +43,9 @@ def configure_logging(level: str, log_format: str) -> None:
 
 
 def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
-    """A logger that carries the module's name."""
-    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger().bind(logger=name)
+    """A logger that carries the module's name. Made at import, it still follows `configure_logging`,
+    which comes later: `bind` here would freeze the configuration of that moment."""
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(logger=name)
     return logger
 
 
