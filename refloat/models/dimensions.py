@@ -62,6 +62,25 @@ def read_dimensions(config: Mapping[str, Any]) -> Dimensions:
     )
 
 
+#: What `gguf.json` (a `GgufFacts`) calls what `config.json` calls otherwise.
+_GGUF_NAMES = {
+    "context_length": "max_position_embeddings",
+    "embedding_length": "hidden_size",
+    "block_count": "num_hidden_layers",
+    "head_count": "num_attention_heads",
+    "head_count_kv": "num_key_value_heads",
+    "key_length": "head_dim",
+    "eos_token_ids": "eos_token_id",
+    "bos_token_id": "bos_token_id",
+    "architecture": "model_type",
+}
+
+
+def read_gguf_dimensions(gguf: Mapping[str, Any]) -> Dimensions:
+    """Read the `gguf.json` that a conversion writes."""
+    return read_dimensions({name: gguf.get(key) for key, name in _GGUF_NAMES.items()})
+
+
 def token_id(value: object) -> int | None:
     """A token id, or `None` for anything else (`null`, `-1`, text)."""
     if not isinstance(value, int) or isinstance(value, bool):

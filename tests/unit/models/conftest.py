@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import struct
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -23,26 +24,41 @@ _CONVERT = """
 import json, shutil, sys
 from pathlib import Path
 source, target = Path(sys.argv[1]), Path(sys.argv[2])
-order = source.read_bytes()[4:].decode()
+order = source.read_bytes().rpartition(b"order:")[2].decode()
 with (source.parent / "conversions").open("a") as log:
     log.write("x")
 print("chatter that is no JSON", flush=True)
-print(json.dumps({"stage": "load", "done": 1, "total": 2}), flush=True)
+print(json.dumps({"stage": "converting", "seconds": 0.1, "message": "qwen3"}), flush=True)
 if order == "refuse":
-    print(json.dumps({"error": "architecture 'gemma' cannot be read; llama, qwen2, qwen3 can"}))
-    sys.exit(1)
+    print(json.dumps({"stage": "failed", "seconds": 0.1, "message": "the engine wrote no network"}))
+    sys.exit(71)
 if order == "crash":
     import os
     os.abort()
 if order == "hang":
     import threading
     threading.Event().wait()
+target.mkdir()
 for file in Path(DATA).iterdir():
     if file.name not in ("config.json", "generation_config.json"):
         shutil.copy(file, target)
-(target / "gguf.json").write_text(json.dumps(
-    {"architecture": "qwen3", "context_length": 4096, "eos_token_ids": [2030, 2028]}))
+(target / "gguf.json").write_text(json.dumps({"architecture": "qwen3", "context_length": 4096,
+    "eos_token_ids": [2030, 2028], "block_count": 2, "head_count": 4, "head_count_kv": 2,
+    "embedding_length": 64, "key_length": 32}))
 """
+
+
+def gguf_bytes(architecture: str, order: str = "") -> bytes:
+    """A GGUF header that names an architecture, and what the stand-in shall do with it."""
+    key, value = b"general.architecture", architecture.encode()
+    entry = struct.pack("<Q", len(key)) + key + struct.pack("<IQ", 8, len(value)) + value
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + entry + b"order:" + order.encode()
+
+
+@pytest.fixture
+def gguf() -> Callable[..., bytes]:
+    """Makes GGUF headers."""
+    return gguf_bytes
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +89,7 @@ def copying_convert(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable
     def make(order: str = "") -> Path:
         path = tmp_path / "ggufs" / "model.gguf"
         path.parent.mkdir(exist_ok=True)
-        path.write_bytes(b"GGUF" + order.encode())
+        path.write_bytes(gguf_bytes("qwen3", order))
         return path
 
     return make
@@ -127,7 +143,9 @@ class HubStandIn:
             stand_in = hub
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
         self._thread.start()
         return self
 

@@ -84,9 +84,9 @@ def test_hub_token_is_sent(hub: HubStandIn, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_hub_gguf_repository_is_converted(
-    hub: HubStandIn, copying_convert: Callable[[str], Path]
+    hub: HubStandIn, copying_convert: Callable[[str], Path], gguf: Callable[..., bytes]
 ) -> None:
-    hub.repos["owner/one"] = {"model.gguf": b"GGUF", "README.md": b""}
+    hub.repos["owner/one"] = {"model.gguf": gguf("qwen3"), "README.md": b""}
     resolved = _resolve("owner/one")
     assert resolved.name == "owner/one"
     assert resolved.manifest.source == "owner/one"
@@ -96,11 +96,12 @@ def test_hub_gguf_repository_is_converted(
 
 
 def test_hub_several_ggufs_ask_for_one(
-    hub: HubStandIn, copying_convert: Callable[[str], Path]
+    hub: HubStandIn, copying_convert: Callable[[str], Path], gguf: Callable[..., bytes]
 ) -> None:
-    hub.repos["owner/many"] = {"a.Q4.gguf": b"GGUF", "sub/b[8].gguf": b"GGUFrefuse"}
+    hub.repos["owner/many"] = {"a.Q4.gguf": gguf("llama"), "sub/b[8].gguf": gguf("qwen2")}
     assert "has 2 GGUF files: name one, as owner/many:a.Q4.gguf" in _reason("owner/many")
     assert _resolve("owner/many:a.Q4.gguf").name == "owner/many"
+    assert _resolve("owner/many:sub/b[8].gguf").name == "owner/many"
     assert "has no file c.gguf; its GGUF files: a.Q4.gguf, sub/b[8].gguf" in _reason(
         "owner/many:c.gguf"
     )

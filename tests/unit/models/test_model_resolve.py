@@ -71,10 +71,11 @@ def test_resolve_gguf_is_converted_once(copying_convert: MakeGguf) -> None:
     assert resolved.path.parent.name == "entries"
     assert resolved.manifest.eos_token_ids == (2030, 2028)
     assert resolved.manifest.architecture == "qwen3"
+    assert resolved.manifest.kv_bytes_per_token == 2 * 2 * 2 * 32 * 2
     assert resolved.manifest.context_length == 100
     assert resolved.manifest.sampling == SamplingDefaults()
     assert resolved.manifest.engine_versions["openvino"]
-    assert any(r.stage is Stage.CONVERT and (r.done, r.total) == (1, 2) for r in reports)
+    assert any(r.stage is Stage.CONVERT and (r.done, r.total) == (2, 4) for r in reports)
     assert sorted(p.name for p in gguf.parent.iterdir()) == ["conversions", "model.gguf"]
     again = resolve(ModelConfig(str(gguf)))
     assert again.path == resolved.path
@@ -84,7 +85,7 @@ def test_resolve_gguf_is_converted_once(copying_convert: MakeGguf) -> None:
 
 def test_resolve_changed_gguf_is_converted_again(copying_convert: MakeGguf) -> None:
     first = resolve(ModelConfig(str(copying_convert(""))))
-    second = resolve(ModelConfig(str(copying_convert(" "))))
+    second = resolve(ModelConfig(str(copying_convert("other"))))
     assert first.path != second.path
 
 
@@ -102,7 +103,7 @@ def test_resolve_damaged_entry_is_built_again(copying_convert: MakeGguf) -> None
 @pytest.mark.parametrize(
     ("order", "reason"),
     [
-        ("refuse", "cannot be converted: architecture 'gemma' cannot be read"),
+        ("refuse", "cannot be converted: the engine wrote no network"),
         ("crash", "the conversion was ended by SIGABRT"),
     ],
 )
@@ -123,7 +124,16 @@ def test_resolve_hanging_conversion_is_ended(
 
 def test_resolve_file_that_is_no_gguf_says_so(tmp_path: Path) -> None:
     (tmp_path / "x.gguf").write_bytes(b"version https://git-lfs")
-    assert "is no GGUF file" in _reason(ModelConfig(str(tmp_path / "x.gguf")))
+    assert "cannot be read as GGUF: magic" in _reason(ModelConfig(str(tmp_path / "x.gguf")))
+
+
+def test_resolve_gguf_of_another_architecture_is_refused_at_once(
+    tmp_path: Path, gguf: Callable[..., bytes]
+) -> None:
+    (tmp_path / "x.gguf").write_bytes(gguf("gemma3"))
+    assert "is of architecture 'gemma3', which OpenVINO GenAI does not read from GGUF (llama, " in (
+        _reason(ModelConfig(str(tmp_path / "x.gguf")))
+    )
 
 
 def test_resolve_cache_that_is_a_file_says_so(
