@@ -25,6 +25,7 @@ def configure_logging(level: str, log_format: str) -> None:
     as_text = log_format == "text" or (log_format == "auto" and sys.stderr.isatty())
     processors: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        _name_logger,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
@@ -45,8 +46,15 @@ def configure_logging(level: str, log_format: str) -> None:
 def get_logger(name: str) -> structlog.typing.FilteringBoundLogger:
     """A logger that carries the module's name. Made at import, it still follows `configure_logging`,
     which comes later: `bind` here would freeze the configuration of that moment."""
-    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(logger=name)
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger(logger_name=name)
     return logger
+
+
+def _name_logger(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """`logger` is a parameter's name in structlog, so the field has another until here."""
+    if "logger_name" in event:
+        event["logger"] = event.pop("logger_name")
+    return event
 
 
 def _to_json(event: dict[str, Any], **_: Any) -> str:
