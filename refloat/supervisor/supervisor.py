@@ -77,6 +77,7 @@ class ModelSupervisor:
         self._knobs = knobs
         self._spec = build_spec(config, manifest, model_path)
         self._is_running = False
+        self._is_draining = False
         self._is_stopping = False
         self._facts: ModelFacts | None = None
         self._last_fault: Fault | None = None
@@ -121,6 +122,11 @@ class ModelSupervisor:
         finally:
             self._is_running = False
             self._outcome.set()
+
+    def announce_draining(self) -> None:
+        """The model takes no new work from now on; its children go on until `stop`."""
+        self._is_draining = True
+        self._publish()
 
     async def stop(self, deadline_s: float) -> None:
         """End both children: asked, then SIGTERM, and SIGKILL after `deadline_s`. Generations have
@@ -192,7 +198,7 @@ class ModelSupervisor:
             slot.state,
             self.prep.slot.state,
             was_ready=self._facts is not None,
-            is_stopping=self._is_stopping,
+            is_stopping=self._is_draining or self._is_stopping,
         )
         fault = self._why(availability)
         return ModelSnapshot(

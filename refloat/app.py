@@ -1,0 +1,273 @@
+"""The gateway, put together: the only place that builds objects and wires them to each other."""
+
+import asyncio
+import gc
+import signal
+import socket
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import uvloop
+
+from refloat import __version__
+from refloat.api.asgi import build_asgi
+from refloat.api.context import ApiContext
+from refloat.api.server import build_server
+from refloat.config.keys import read_api_keys
+from refloat.config.names import model_name
+from refloat.config.schema import Config, ModelConfig, ServerConfig
+from refloat.generation.budget import ByteBudget
+from refloat.generation.dispatch import Dispatch
+from refloat.generation.intake import Intake
+from refloat.generation.limits import Limits
+from refloat.generation.service import Generations
+from refloat.models.resolve import ResolvedModel
+from refloat.observe.log import configure_logging, get_logger
+from refloat.observe.metrics import Metrics
+from refloat.parsing.vocabulary import Vocabulary
+from refloat.supervisor.failed_model import publish_failed
+from refloat.supervisor.fleet import Availability, Fleet, ModelSnapshot
+from refloat.supervisor.supervisor import ModelSupervisor
+
+_log = get_logger(__name__)
+
+#: Exit codes; `cli/exit_codes.py` names them for people.
+_OK, _INTERNAL, _NO_MODEL = 0, 1, 3
+
+#: Seconds children get to leave once nothing runs in them any more.
+_CHILDREN_LEAVE_S = 5.0
+#: Seconds open connections get to take their last bytes once draining is over.
+_HTTP_GRACE_S = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    """What runs one model."""
+
+    dispatch: Dispatch
+    supervisor: ModelSupervisor
+    intake: Intake
+
+
+def serve(
+    config: Config,
+    resolved: Sequence[ResolvedModel],
+    failed: Sequence[tuple[ModelConfig, str]],
+    listener: socket.socket,
+) -> int:
+    """Serve until SIGTERM or SIGINT; the process's exit code.
+
+    `failed` are models whose files could not be had, with the reason: they are listed as FAILED.
+    0 after a drain, 3 if no model could be loaded at all, 1 if the gateway itself broke.
+    """
+    configure_logging(config.server.log_level, config.server.log_format)
+    return uvloop.run(Gateway(config, resolved, failed).run(listener))
+
+
+class Gateway:
+    """All models, the HTTP server, and the tasks that must not end before the process does."""
+
+    def __init__(
+        self,
+        config: Config,
+        resolved: Sequence[ResolvedModel],
+        failed: Sequence[tuple[ModelConfig, str]],
+    ) -> None:
+        self._server = config.server
+        self._fleet = Fleet()
+        self._metrics = Metrics()
+        self._budget = ByteBudget(config.server.memory_budget_bytes, self._metrics.held_bytes)
+        created = int(datetime.now(UTC).timestamp())
+        for model, reason in failed:
+            name = model_name(model)
+            publish_failed(self._fleet, name=name, created=created, reason=reason)
+            _log.error("model_failed", model=name, reason=reason)
+        self._models = {model.name: self._build_model(model, created) for model in resolved}
+        self._generations = Generations(
+            {name: model.intake for name, model in self._models.items()}
+        )
+        self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
+        self._tasks: dict[asyncio.Task[Any], str] = {}
+
+    async def run(self, listener: socket.socket) -> int:
+        """Everything, until a signal or the end of something essential."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._signals.put_nowait, number)
+        http = build_server(self._build_api(), self._metrics, shutdown_grace_s=_HTTP_GRACE_S)
+        for name, model in self._models.items():
+            self._start(model.supervisor.run(), f"{name}-supervisor")
+            self._start(model.dispatch.run(), f"{name}-dispatch")
+        serving = self._start(http.serve(sockets=[listener]), "http")
+        self._announce(listener)
+        # What stands now lives as long as the process; collecting it again and again is for nothing.
+        gc.collect()
+        gc.freeze()
+        try:
+            code = await self._wait_for_the_end()
+            http.should_exit = True
+            if code == _OK:
+                await asyncio.wait([serving], timeout=_HTTP_GRACE_S + 5.0)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        return code
+
+    async def _wait_for_the_end(self) -> int:
+        asked = asyncio.ensure_future(self._signals.get())
+        hopeless = asyncio.ensure_future(self._nothing_loads())
+        waiting = {asked, hopeless, *self._tasks}
+        try:
+            while True:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                broken = [task for task in done if task in self._tasks]
+                if broken:
+                    self._report_broken(broken)
+                    await self._stop_children(0.0)
+                    return _INTERNAL
+                if hopeless in done and hopeless.result():
+                    await self._stop_children(_CHILDREN_LEAVE_S)
+                    return _NO_MODEL
+                if asked in done:
+                    await self._drain(asked.result())
+                    return _OK
+        finally:
+            for future in (asked, hopeless):
+                future.cancel()
+
+    async def _nothing_loads(self) -> bool:
+        """Whether every model's first outcome was a failure, once all have one."""
+        supervisors = [model.supervisor for model in self._models.values()]
+        outcomes = [await supervisor.wait_first_outcome() for supervisor in supervisors]
+        if any(outcome.availability is not Availability.FAILED for outcome in outcomes):
+            return False
+        for outcome in outcomes:
+            _log.critical("no_model_loadable", model=outcome.name, reason=outcome.reason)
+        return True
+
+    async def _drain(self, number: signal.Signals) -> None:
+        """Finish what runs, within the deadline; a second signal ends the patience."""
+        deadline_s = self._server.drain_timeout_s
+        _log.info("draining", signal=number.name, deadline_s=deadline_s)
+        for model in self._models.values():
+            model.supervisor.announce_draining()
+        drain = asyncio.ensure_future(self._generations.drain(deadline_s))
+        again = asyncio.ensure_future(self._signals.get())
+        await asyncio.wait({drain, again}, return_when=asyncio.FIRST_COMPLETED)
+        again.cancel()
+        if not drain.done():
+            drain.cancel()
+            await asyncio.wait({drain})
+            await self._generations.drain(0.0)
+        complete = not drain.cancelled() and drain.result()
+        _log.info("drained", complete=complete)
+        await self._stop_children(_CHILDREN_LEAVE_S)
+
+    async def _stop_children(self, deadline_s: float) -> None:
+        stops = [model.supervisor.stop(deadline_s) for model in self._models.values()]
+        results = await asyncio.gather(*stops, return_exceptions=True)
+        for error in results:
+            if isinstance(error, BaseException):
+                _log.error("stop_failed", error=repr(error))
+
+    def _start(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """An essential task: its end, for whatever reason, ends the process."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks[task] = name
+        return task
+
+    def _report_broken(self, tasks: Sequence[asyncio.Task[Any]]) -> None:
+        for task in tasks:
+            error = None if task.cancelled() else task.exception()
+            _log.critical("essential_task_ended", task=self._tasks[task], exc_info=error)
+
+    def _build_model(self, resolved: ResolvedModel, created: int) -> _Model:
+        config, name = resolved.config, resolved.name
+        limits = model_limits(config, self._server)
+        dispatch = Dispatch(name, self._fleet, limits, self._metrics)
+        supervisor = ModelSupervisor(
+            name=name,
+            created=created,
+            config=config,
+            manifest=resolved.manifest,
+            model_path=str(resolved.path) if resolved.path else "",
+            listener=_Listener(dispatch),
+            fleet=self._fleet,
+            metrics=self._metrics,
+        )
+        vocabulary = _VocabularyOf(supervisor)
+        intake = Intake(dispatch, supervisor.prep, vocabulary, self._budget)
+        return _Model(dispatch, supervisor, intake)
+
+    def _build_api(self) -> Any:
+        keys = self._server.api_key_file
+        return build_asgi(
+            ApiContext(
+                generations=self._generations,
+                fleet=self._fleet,
+                metrics=self._metrics,
+                budget=self._budget,
+                settings=self._server,
+                keys=frozenset(read_api_keys(keys)) if keys else frozenset(),
+                version=__version__,
+            )
+        )
+
+    def _announce(self, listener: socket.socket) -> None:
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        models = [snapshot.name for snapshot in self._fleet.models()] or list(self._models)
+        _log.info("listening", url=f"http://{shown}:{port}", models=models, version=__version__)
+
+
+class _Listener:
+    """Dispatch, and a line in the log when a model can be used."""
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        self.replica_ready = dispatch.replica_ready
+        self.replica_step = dispatch.replica_step
+        self.replica_refused = dispatch.replica_refused
+        self.replica_suspect = dispatch.replica_suspect
+        self.replica_lost = dispatch.replica_lost
+        self._model_changed = dispatch.model_changed
+
+    def model_changed(self, snapshot: ModelSnapshot) -> None:
+        """Log the change, then pass it on."""
+        say = _log.info if snapshot.availability is Availability.READY else _log.warning
+        say(
+            f"model_{snapshot.availability}",
+            model=snapshot.name,
+            reason=snapshot.reason,
+            context_length=snapshot.facts.context_length if snapshot.facts else None,
+        )
+        self._model_changed(snapshot)
+
+
+class _VocabularyOf:
+    """The vocabulary of a model's tokenizer: read from prep's table once, whichever prep it was."""
+
+    def __init__(self, supervisor: ModelSupervisor) -> None:
+        self._supervisor = supervisor
+        self._vocabulary: Vocabulary | None = None
+
+    def __call__(self) -> Vocabulary:
+        if self._vocabulary is None:
+            info = self._supervisor.prep.ready_info
+            if info is None:
+                raise RuntimeError("a model's facts are known only after its prep is ready")
+            self._vocabulary = Vocabulary.from_table(info.table)
+        return self._vocabulary
+
+
+def model_limits(config: ModelConfig, server: ServerConfig) -> Limits:
+    """One model's bounds, from its own settings and the server's."""
+    return Limits(
+        max_queue=config.max_queue,
+        hold_timeout_s=server.hold_timeout_s,
+        request_timeout_s=server.request_timeout_s,
+        step_tokens=config.max_num_batched_tokens,
+        prefix_caching=config.enable_prefix_caching,
+    )
