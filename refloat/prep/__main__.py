@@ -1,0 +1,5 @@
+"""`python -m refloat.prep`."""
+
+from refloat.prep.main import main
+
+main()

@@ -1,0 +1,112 @@
+"""The prep program: one model's tokenizer and template, one link, from start to `os._exit`.
+
+python -m refloat.prep --link-fd N
+"""
+
+import argparse
+import importlib.metadata
+import os
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+from refloat.prep.child import report, settle
+from refloat.prep.error import PrepError
+from refloat.prep.jobs import JobRunner
+from refloat.prep.opening import open_model
+from refloat.wire.exit_codes import ChildExit
+from refloat.wire.frame import FrameError
+from refloat.wire.messages import (
+    PROTOCOL_VERSION,
+    Hello,
+    PrepConfigure,
+    PrepFailed,
+    PrepRefused,
+    ToPrep,
+)
+from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
+from refloat.wire.problem import Problem, ProblemKind
+
+_LIBRARIES = ("openvino", "openvino-tokenizers", "jinja2")
+
+
+class ProtocolError(Exception):
+    """The gateway sent what is not legal here."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run prep; leaves with a code of `ChildExit` and without destructors, some of which crash."""
+    parser = argparse.ArgumentParser(prog="refloat.prep")
+    parser.add_argument("--link-fd", type=int, required=True)
+    options = parser.parse_args(arguments)
+    code = ChildExit.INTERNAL
+    try:
+        code = _serve(options.link_fd)
+    except (FrameError, ProtocolError) as error:
+        report(f"protocol: {error}")
+        code = ChildExit.PROTOCOL
+    except LinkClosedError:
+        code = ChildExit.ASKED
+    except BaseException:  # noqa: BLE001 - reported; the process ends here whatever it was
+        report(traceback.format_exc())
+    os._exit(code)
+
+
+def _serve(link_fd: int) -> ChildExit:
+    has_parent = settle()
+    pipe: Pipe[ToPrep] = Pipe(link_fd, ToPrep)
+    if not has_parent or pipe.is_abandoned():
+        return ChildExit.ORPHANED
+    pipe.send(Hello(PROTOCOL_VERSION, os.getpid(), "prep", _versions()))
+    configure = pipe.recv()
+    if isinstance(configure, EndOfLink):
+        return ChildExit.ASKED
+    if not isinstance(configure, PrepConfigure):
+        raise ProtocolError(f"{type(configure).__name__} before prep_configure")
+    if configure.version != PROTOCOL_VERSION:
+        raise ProtocolError(f"version {configure.version} is spoken, not {PROTOCOL_VERSION}")
+    runner = _open(pipe, configure)
+    return ChildExit.LOAD_FAILED if runner is None else _loop(pipe, runner)
+
+
+def _open(pipe: Pipe[ToPrep], configure: PrepConfigure) -> JobRunner | None:
+    """Open the model and say so; `None` if it cannot be opened, which is said too."""
+    try:
+        runner, ready = open_model(configure)
+    except PrepError as error:
+        report(str(error))
+        pipe.send(PrepFailed(str(error)))
+        return None
+    except Exception as error:  # noqa: BLE001 - reported, and told to the gateway
+        report(traceback.format_exc())
+        pipe.send(PrepFailed(f"{type(error).__name__} while opening the tokenizer"))
+        return None
+    pipe.send(ready)
+    return runner
+
+
+def _loop(pipe: Pipe[ToPrep], runner: JobRunner) -> ChildExit:
+    while True:
+        job = pipe.recv()
+        if job is None:
+            continue
+        if isinstance(job, EndOfLink):
+            return ChildExit.ASKED
+        if isinstance(job, PrepConfigure):
+            raise ProtocolError("prep_configure twice")
+        answer = runner.answer(job)
+        try:
+            pipe.send(answer)
+        except FrameError:
+            text = "the prepared request is too large to be sent"
+            pipe.send(PrepRefused(job.job, Problem(ProblemKind.REQUEST_TOO_LARGE, text)))
+
+
+def _versions() -> dict[str, str]:
+    versions: dict[str, str] = {}
+    for name in _LIBRARIES:
+        try:
+            versions[name.replace("-", "_")] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
