@@ -92,6 +92,11 @@ def load(
     return _build(layers)
 
 
+def locate_here(model: str) -> str:
+    """A model string from the command line, its path made absolute from the working directory."""
+    return locate_model(model, Path.cwd())
+
+
 def _read_file(layers: _Layers, document: Document) -> None:
     for key, value in document.values.items():
         if key == "server":

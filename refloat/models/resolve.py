@@ -45,19 +45,13 @@ class _Job:
 
 
 def resolve(config: ModelConfig, progress: ProgressSink = ignore_progress) -> ResolvedModel:
-    """Fetch, convert and inspect, as far as that is needed.
+    """Fetch, convert and inspect, as far as that is needed, for serving.
 
     Raises `ModelError` with a sentence for the operator, also where the context length is known
     from nowhere: without it no prompt could be refused, and the engine answers too long ones with
     rubbish.
     """
-    root = models_dir()
-    job = _Job(Store(root), HashCache(root / "hashes.json"), progress)
-    try:
-        resolved = _resolve(config, job)
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        raise ModelError(f"{config.model}: {error.strerror or error}{where}") from error
+    resolved = obtain(config, progress)
     if resolved.manifest.context_length is None:
         raise ModelError(
             f"the context length of {config.model} is not known (no config.json says it): give it "
@@ -66,7 +60,18 @@ def resolve(config: ModelConfig, progress: ProgressSink = ignore_progress) -> Re
     return resolved
 
 
-def _resolve(config: ModelConfig, job: _Job) -> ResolvedModel:
+def obtain(config: ModelConfig, progress: ProgressSink = ignore_progress) -> ResolvedModel:
+    """As `resolve`, but content with a model whose context length is not known."""
+    root = models_dir()
+    job = _Job(Store(root), HashCache(root / "hashes.json"), progress)
+    try:
+        return _obtain(config, job)
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise ModelError(f"{config.model}: {error.strerror or error}{where}") from error
+
+
+def _obtain(config: ModelConfig, job: _Job) -> ResolvedModel:
     name = model_name(config)
     source = classify(config.model)
     match source:

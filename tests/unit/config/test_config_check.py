@@ -7,7 +7,6 @@ import pytest
 from refloat.config.check import check, is_loopback
 from refloat.config.keys import KeyFileError, read_api_keys
 from refloat.config.names import locate_model, model_name
-from refloat.config.properties import openvino_properties
 from refloat.config.schema import Config, ModelConfig, ServerConfig
 
 
@@ -141,21 +140,3 @@ def test_locate_model_keyword_wins_over_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["x" * 5000, "nul\0byte", "~nobody-of-that-name/x"])
 def test_locate_model_of_no_path_leaves_it_alone(model: str, tmp_path: Path) -> None:
     assert locate_model(model, tmp_path) == model
-
-
-@pytest.mark.parametrize("device", ["GPU", "GPU.1", "AUTO:GPU,CPU"])
-def test_properties_of_gpu_keep_kernels_and_spare_host_memory(
-    device: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("REFLOAT_HOME", str(tmp_path))
-    assert openvino_properties(ModelConfig("m", device=device)) == {
-        "CACHE_DIR": str(tmp_path / "v1" / "compiled"),
-        "ENABLE_WEIGHTLESS": True,
-    }
-
-
-def test_properties_operator_wins() -> None:
-    given = ModelConfig("m", device="GPU", plugin_config={"ENABLE_WEIGHTLESS": False, "X": 1})
-    assert openvino_properties(given)["ENABLE_WEIGHTLESS"] is False
-    assert openvino_properties(ModelConfig("m", device="CPU")) == {}
-    assert openvino_properties(ModelConfig("m", cache_dir="/c")) == {"CACHE_DIR": "/c"}

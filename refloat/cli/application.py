@@ -1,0 +1,125 @@
+"""The commands and their options. What they do is in their own modules, imported when called."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from refloat import __version__
+from refloat.cli.exit_codes import ExitCode
+from refloat.cli.options import EPILOG, serve_signature
+
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL", help="smollm2, a folder, a .gguf file, or owner/name on the hub"
+    ),
+]
+ConfigOption = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="YAML file with the settings")
+]
+
+app = typer.Typer(
+    name="refloat",
+    help="Language models on OpenVINO behind the OpenAI API; generations survive their worker.",
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    add_completion=False,
+)
+models_app = typer.Typer(no_args_is_help=True, help="Models in the cache ($REFLOAT_HOME).")
+config_app = typer.Typer(no_args_is_help=True, help="Settings: show them, check a file.")
+app.add_typer(models_app, name="models")
+app.add_typer(config_app, name="config")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Parse and run; the exit code."""
+    try:
+        app(args=list(arguments), prog_name="refloat")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(ExitCode.INTERNAL)
+    return int(ExitCode.OK)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        print(f"refloat {__version__}")
+        raise typer.Exit(ExitCode.OK)
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Version.")
+    ] = False,
+) -> None:
+    """What holds for every command."""
+
+
+@app.command(epilog=EPILOG)
+@serve_signature
+def serve(model: str | None, config: Path | None, options: dict[str, str | bool]) -> None:
+    """Serve models over HTTP until SIGTERM, which lets running answers finish first."""
+    from refloat.cli.serve import serve_models
+
+    raise typer.Exit(serve_models(model, config, options))
+
+
+@app.command()
+def status(
+    url: Annotated[str, typer.Option(help="Where the server listens")] = "http://127.0.0.1:8000",
+    api_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the server's keys")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The server's own words")] = False,
+    timeout_s: Annotated[float, typer.Option(help="Seconds to wait for the answer")] = 10.0,
+) -> None:
+    """Ask a running server how it is. Exit code 0: ready, 5: not ready, 6: nothing answers."""
+    from refloat.cli.status import show_status
+
+    raise typer.Exit(show_status(url, api_key_file, as_json=as_json, timeout_s=timeout_s))
+
+
+@models_app.command("pull")
+def models_pull(model: ModelArgument) -> None:
+    """Fetch and convert a model now, so that serving it needs no network."""
+    from refloat.cli.models import pull
+
+    raise typer.Exit(pull(model))
+
+
+@models_app.command("list")
+def models_list() -> None:
+    """List what is in the cache."""
+    from refloat.cli.models import list_models
+
+    raise typer.Exit(list_models())
+
+
+@models_app.command("rm")
+def models_rm(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A source or folder from the list")],
+) -> None:
+    """Remove a model and what it was made from."""
+    from refloat.cli.models import remove
+
+    raise typer.Exit(remove(name))
+
+
+@config_app.command("show")
+def config_show(config: ConfigOption = None) -> None:
+    """Show every setting in force, and where it came from."""
+    from refloat.cli.config import show_config
+
+    raise typer.Exit(show_config(config))
+
+
+@config_app.command("check")
+def config_check(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="YAML file to check")],
+) -> None:
+    """Check a file without serving anything."""
+    from refloat.cli.config import check_config
+
+    raise typer.Exit(check_config(file))

@@ -1,0 +1,48 @@
+"""The listening socket, made before any long step: a port in use is known at once."""
+
+import errno
+import socket
+
+#: Connections that wait to be taken; the kernel caps it at its own limit.
+BACKLOG = 2048
+
+_REASONS = {
+    errno.EADDRINUSE: "it is in use; is another server running? (--port chooses another)",
+    errno.EADDRNOTAVAIL: "that is no address of this machine",
+    errno.EACCES: "ports below 1024 need privileges",
+}
+
+
+class BindError(Exception):
+    """This address cannot be listened on; the message is one sentence."""
+
+
+def open_listener(host: str, port: int) -> socket.socket:
+    """A socket that listens on `host`:`port` (0: a free one). Raises `BindError`.
+
+    It listens from now on, not only holds the address: of two that are merely bound both would
+    succeed. Who connects early waits in the backlog until the gateway stands.
+    """
+    name = host.strip("[]")
+    try:
+        found = socket.getaddrinfo(
+            name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+    except (OSError, UnicodeError) as error:
+        raise BindError(f"cannot listen on {host}: the name cannot be resolved") from error
+    # localhost means 127.0.0.1 to most clients, whatever the resolver lists first
+    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, name != "::")
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        reason = _REASONS.get(error.errno or 0, error.strerror)
+        raise BindError(f"cannot listen on {host} port {port}: {reason}") from error
+    listener.setblocking(False)
+    return listener
