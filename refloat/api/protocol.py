@@ -76,14 +76,15 @@ class RefloatProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        parser: httptools.HttpRequestParser | None = self.parser  # None once the connection is lost
+        parser = cast("httptools.HttpRequestParser | None", self.parser)  # None once it is lost
         if parser is None or self.transport.is_closing():
             return
         self._stalled_bytes += len(data)
         try:
             parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            pass  # not taken up; the request itself is answered as if nothing had been offered
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline_upgrade(parser, data[upgrade.args[0] :])
+            return
         except httptools.HttpParserError:
             self._refuse(_TOO_LARGE if self._oversized else _BROKEN)
             return
@@ -108,6 +109,8 @@ class RefloatProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return  # comes again, without the offer
         self._disarm_head_timer()
         self._stalled_bytes = 0
         super().on_headers_complete()
@@ -121,9 +124,27 @@ class RefloatProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._stalled_bytes = 0
         self._has_begun = False
         super().on_message_complete()
+
+    def _decline_upgrade(self, parser: httptools.HttpRequestParser, rest: bytes) -> None:
+        """Take the request as if no upgrade had been offered (Java's client offers h2c with every
+        one): the parser would skip its body, so another one gets the head again, without the offer."""
+        if parser.get_method() == b"CONNECT":
+            self._refuse(_BROKEN)
+            return
+        version = parser.get_http_version().encode()
+        lines = [
+            name + b": " + value
+            for name, value in self.headers
+            if name not in (b"upgrade", b"connection", b"http2-settings")
+        ]
+        start = parser.get_method() + b" " + self.url + b" HTTP/" + version
+        self.parser = httptools.HttpRequestParser(self)
+        self.data_received(b"\r\n".join([start, *lines, b"", b""]) + rest)
 
     # --- refusing ---------------------------------------------------------------------------------
 

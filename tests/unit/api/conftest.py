@@ -123,6 +123,10 @@ class FakeGenerations:
     ) -> str:
         return " ".join(str(i) for i in ids)
 
+    def says(self, *batches: list[Event]) -> None:
+        """Answer every request with these events."""
+        self.script = lambda request: list(batches)
+
     @property
     def last(self) -> FakeSession:
         return self.sessions[-1]
@@ -149,7 +153,7 @@ def snapshot(name: str = "m", state: Availability = Availability.READY, **more: 
         max_num_seqs=8,
         max_output_tokens=None,
     )
-    known = {"created": 1_700_000_000, "workers": (), "facts": facts, **more}
+    known: dict[str, Any] = {"created": 1_700_000_000, "workers": (), "facts": facts, **more}
     return ModelSnapshot(name=name, availability=state, **known)
 
 
@@ -247,9 +251,3 @@ def gateway_with() -> Generator[Callable[..., Gateway]]:
 def new_snapshot() -> Callable[..., ModelSnapshot]:
     """Makes models in some state."""
     return snapshot
-
-
-@pytest.fixture
-def bare_gateway() -> Callable[..., Gateway]:
-    """Makes gateways that are not served, for calls in process."""
-    return make_gateway

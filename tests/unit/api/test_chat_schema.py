@@ -344,7 +344,7 @@ def test_repeated_call_id_is_refused_with_its_place() -> None:
 
 @pytest.mark.parametrize("content", ["", None, []])
 def test_assistant_may_have_said_nothing(content: Any) -> None:
-    said = {"role": "assistant", "content": content, "tool_calls": []}
+    said: Any = {"role": "assistant", "content": content, "tool_calls": []}
     rendered = prompt(messages=[USER, said, USER]).messages
     assert rendered[1] == {"role": "assistant", "content": ""}
 

@@ -61,24 +61,24 @@ def test_prompt_comes_in_four_forms(prompt: Any, expected: Any) -> None:
     assert (request.default_max_tokens, request.prompt_param) == (16, "prompt")
 
 
-@pytest.mark.parametrize(
-    ("prompt", "param"),
-    [
-        (None, "prompt"),
-        ("", "prompt"),
-        ([], "prompt"),
-        ([[]], "prompt[0]"),
-        (["a", ""], "prompt[1]"),
-        (["a", 1], "prompt[1]"),
-        ([1, "a"], "prompt[1]"),
-        ([1, -1], "prompt[1]"),
-        ([1, True], "prompt[1]"),
-        ([1, 2**31], "prompt[1]"),
-        ([[1], ["a"]], "prompt[1][0]"),
-        ([[1], 1], "prompt[1]"),
-        (["x"] * 129, "prompt"),
-    ],
-)
+NO_FORM: list[tuple[Any, str]] = [
+    (None, "prompt"),
+    ("", "prompt"),
+    ([], "prompt"),
+    ([[]], "prompt[0]"),
+    (["a", ""], "prompt[1]"),
+    (["a", 1], "prompt[1]"),
+    ([1, "a"], "prompt[1]"),
+    ([1, -1], "prompt[1]"),
+    ([1, True], "prompt[1]"),
+    ([1, 2**31], "prompt[1]"),
+    ([[1], ["a"]], "prompt[1][0]"),
+    ([[1], 1], "prompt[1]"),
+    (["x"] * 129, "prompt"),
+]
+
+
+@pytest.mark.parametrize(("prompt", "param"), NO_FORM)
 def test_prompt_of_no_form_is_refused_by_its_place(prompt: Any, param: str) -> None:
     found = problem(prompt=prompt)
     assert (found.kind, found.param) == (ProblemKind.INVALID_REQUEST, param)

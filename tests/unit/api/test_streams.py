@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+import structlog
 
 from refloat.api.errors import ClientGoneError
 from refloat.api.watch import ClientWatch
@@ -101,7 +102,7 @@ def test_refusal_is_a_plain_status_in_both_modes(
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_failure_before_anything_was_sent_is_a_plain_status(gateway: Any, stream: bool) -> None:
-    gateway.generations.script = lambda request: [[Failed(ENGINE)]]
+    gateway.generations.says([Failed(ENGINE)])
     answer = Client(gateway.url).post(CHAT, chat(stream=stream))
     assert (answer.status, answer.json()["error"]["code"]) == (500, "engine_error")
     assert gateway.generations.last.ended.wait(DEADLINE_S)
@@ -109,7 +110,7 @@ def test_failure_before_anything_was_sent_is_a_plain_status(gateway: Any, stream
 
 @pytest.mark.parametrize(("path", "body"), BODIES)
 def test_failure_in_a_stream_is_an_error_event_and_done(gateway: Any, path: str, body: Any) -> None:
-    gateway.generations.script = lambda request: [[Delta(0, "a")]]
+    gateway.generations.says([Delta(0, "a")])
     with Client(gateway.url).stream(path, body(stream=True)) as s:
         data = s.data()
         payloads = [next(data)]
@@ -131,17 +132,19 @@ def test_failure_in_a_stream_is_an_error_event_and_done(gateway: Any, path: str,
 def test_unexpected_exception_ends_the_answer_without_internals(
     gateway: Any, begun: bool, stream: bool
 ) -> None:
-    gateway.generations.script = lambda request: [[Delta(0, "a")]] if begun else []
+    gateway.generations.says(*([[Delta(0, "a")]] if begun else []))
     client = Client(gateway.url)
     secret = RuntimeError("/build/secret/path")
     if not (begun and stream):
         gateway.generations.error = secret
-        answer = client.post(CHAT, chat(stream=stream))
+        with structlog.testing.capture_logs() as lines:
+            answer = client.post(CHAT, chat(stream=stream))
+        assert [line["exc_info"] for line in lines if line["log_level"] == "error"] == [secret]
         assert (answer.status, answer.json()["error"]["type"]) == (500, "server_error")
         assert answer.headers["x-request-id"] in answer.json()["error"]["message"]
         assert b"secret" not in answer.body
         return
-    with client.stream(CHAT, chat(stream=True)) as s:
+    with structlog.testing.capture_logs(), client.stream(CHAT, chat(stream=True)) as s:
         data = s.data()
         next(data)
         gateway.generations.last.put(secret)
@@ -153,7 +156,7 @@ def test_unexpected_exception_ends_the_answer_without_internals(
 
 def test_status_is_withheld_and_then_kept_alive(gateway_with: Any) -> None:
     gateway = gateway_with(header_delay_s=0.05)
-    gateway.generations.script = lambda request: []
+    gateway.generations.says()
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=DEADLINE_S)
     headers = {"Content-Type": "application/json"}
     connection.request("POST", CHAT, json.dumps(chat(stream=True)), headers)
@@ -169,7 +172,7 @@ def test_status_is_withheld_and_then_kept_alive(gateway_with: Any) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_leaving_client_ends_its_session(gateway: Any, stream: bool) -> None:
-    gateway.generations.script = lambda request: [[Delta(0, "a")]]
+    gateway.generations.says([Delta(0, "a")])
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=DEADLINE_S)
     headers = {"Content-Type": "application/json"}
     connection.request("POST", CHAT, json.dumps(chat(stream=stream)), headers)
@@ -208,14 +211,15 @@ def test_leaving_client_ends_its_wait_for_a_session(gateway: Any, stream: bool) 
 
 def test_bodies_are_given_back_to_the_budget(gateway: Any) -> None:
     client = Client(gateway.url)
-    for body in (chat(), chat(stream=True), chat(n=0), {"model": "x", "messages": []}, b"{"):
+    nothing: dict[str, Any] = {"model": "x"}
+    for body in (chat(), chat(stream=True), chat(n=0), nothing, b"{"):
         client.post(CHAT, body)
     assert gateway.budget.held_bytes == 0
 
 
 def test_choices_that_ended_before_a_failure_keep_their_finish(gateway: Any) -> None:
     done = ChoiceEnd(0, FinishReason.STOP)
-    gateway.generations.script = lambda request: [[Delta(0, "a"), done]]
+    gateway.generations.says([Delta(0, "a"), done])
     with Client(gateway.url).stream(CHAT, chat(stream=True, n=2)) as s:
         data = s.data()
         payloads = [next(data) for _ in range(4)]
@@ -228,7 +232,7 @@ def test_choices_that_ended_before_a_failure_keep_their_finish(gateway: Any) -> 
 
 def test_empty_answer_is_a_whole_one(gateway: Any) -> None:
     end = [ChoiceEnd(0, FinishReason.STOP), Completed(Usage(1, 1, 0))]
-    gateway.generations.script = lambda request: [end]
+    gateway.generations.says(end)
     client = Client(gateway.url)
     assert client.post(CHAT, chat()).text == ""
     with client.stream(CHAT, chat(stream=True)) as s:
