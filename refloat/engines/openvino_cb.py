@@ -1,12 +1,9 @@
 """OpenVINO GenAI's continuous batching behind the engine contract: `add_request`, `step`, handles.
 
-The engine's habits that shape this file were measured on 2026.4.1: a request's end is judged by our
-own intent, since a cancelled request may end IGNORED; ids are never reused, since one id twice wedges
-every later step; and the model's own EOS is added to a request's stop ids unless one is named.
+The engine's habits that shape this file were measured on 2026.4.1: ids are never reused, since one id
+twice wedges every later step, and the model's own EOS is added to a request's stop ids unless one is
+named. What a running request has to come to is in `openvino_live.py`.
 """
-
-from collections.abc import Mapping
-from typing import Protocol
 
 import numpy as np
 import openvino as ov
@@ -16,6 +13,7 @@ from refloat.engines.base import EngineRequest, RequestKey, RequestRefusedError,
 from refloat.engines.engine_text import clean_message, fault_error, is_out_of_memory
 from refloat.engines.model_shape import block_size_of
 from refloat.engines.openvino_build import build_pipeline
+from refloat.engines.openvino_live import Handle, LiveRequest
 from refloat.kv.blocks import blocks_for
 from refloat.wire.faults import is_context_fatal
 from refloat.wire.messages import CacheFacts, Capabilities, EngineSpec, Output, SamplingParams
@@ -26,124 +24,13 @@ _SEED_MASK = (1 << 63) - 1
 #: A hybrid model's request that ends at exactly one token spoils its prompt's cached state.
 _HYBRID_LEAST_TOKENS = 2
 
-_RUNNING = genai.GenerationStatus.RUNNING
-_IGNORED = genai.GenerationStatus.IGNORED
-
-
-class _Result(Protocol):
-    """What a handle gives for one step (openvino_genai does not export its type)."""
-
-    @property
-    def generated_ids(self) -> list[int]: ...
-    @property
-    def generated_log_probs(self) -> list[float]: ...
-
-
-class _Handle(Protocol):
-    """The engine's handle of one request."""
-
-    def can_read(self) -> bool: ...
-    def read(self) -> Mapping[int, _Result]: ...
-    def get_status(self) -> genai.GenerationStatus: ...
-    def cancel(self) -> None: ...
-
-
-class _Live:
-    """One request that the engine holds, and where its answer stands."""
-
-    __slots__ = (
-        "_can_read", "_read", "ending", "handle", "hybrid", "key", "limit", "logprobs",
-        "min_tokens", "position", "produced", "prompt_tokens", "stop_ids", "told",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        request: EngineRequest,
-        handle: _Handle,
-        *,
-        hybrid: bool,
-    ) -> None:
-        self.key = request.key
-        self.handle = handle
-        self._can_read = handle.can_read
-        self._read = handle.read
-        self.position = request.offset
-        self.produced = 0
-        self.prompt_tokens = len(request.tokens)
-        self.limit = request.params.max_tokens
-        self.min_tokens = request.params.min_tokens
-        self.stop_ids = frozenset(request.params.stop_token_ids)
-        self.logprobs = request.params.logprobs
-        self.hybrid = hybrid
-        self.ending: str | None = None
-        """Set once nothing more is wanted: the word for its end."""
-        self.told = False
-        """Whether the engine knows; the next step then frees it."""
-
-    def end(self, word: str) -> None:
-        """Want no more. A hybrid model's request first gets its second token."""
-        if self.ending is None:
-            self.ending = word
-        if not self.told and not (self.hybrid and self.produced == 1):
-            self.told = True
-            self.handle.cancel()
-
-    def collect(self) -> Output | None:
-        """What the step that just ended brought for this request; `None`: nothing."""
-        if self.ending is not None:
-            return self._collect_end(self.ending)
-        if not self._can_read():
-            status = self.handle.get_status()
-            if status == _RUNNING:
-                return None
-            return self._output((), None, "ignored" if status == _IGNORED else "length")
-        result = next(iter(self._read().values()))
-        ids = result.generated_ids
-        self.produced += len(ids)
-        taken, word = self._judge(ids)
-        logprobs = tuple(result.generated_log_probs[:taken]) if self.logprobs else None
-        if word is None and not ids and self.handle.get_status() == _IGNORED:
-            word = "ignored"
-        elif word is not None and self.handle.get_status() == _RUNNING:
-            self.end(word)
-            word = None
-        return self._output(tuple(ids[:taken]), logprobs, word)
-
-    def _collect_end(self, word: str) -> Output | None:
-        if self.told:
-            return self._output((), None, word)
-        if self._can_read():
-            self._read()
-            self.produced += 1
-        if self.handle.get_status() != _RUNNING:
-            return self._output((), None, word)
-        self.end(word)
-        return None
-
-    def _judge(self, ids: list[int]) -> tuple[int, str | None]:
-        """How many of these ids belong to the answer, and the word for its end if they end it."""
-        position = self.position
-        for count, token in enumerate(ids, start=1):
-            if token in self.stop_ids and position + count > self.min_tokens:
-                return count, "stop"
-            if position + count >= self.limit:
-                return count, "length"
-        return len(ids), None
-
-    def _output(
-        self, ids: tuple[int, ...], logprobs: tuple[float, ...] | None, ended: str | None
-    ) -> Output:
-        offset = self.position
-        self.position = offset + len(ids)
-        return Output(self.key.generation, self.key.attempt, offset, ids, logprobs, ended)
-
 
 class OpenVinoEngine:
     """See the module's head. Never destroyed: the process leaves with `os._exit`."""
 
     def __init__(self) -> None:
         self.capabilities = Capabilities()
-        self._live: dict[RequestKey, _Live] = {}
+        self._live: dict[RequestKey, LiveRequest] = {}
         self._next_id = 1
         self._bytes_total = 0
 
@@ -165,13 +52,13 @@ class OpenVinoEngine:
         request_id = self._next_id
         self._next_id += 1
         try:
-            handle: _Handle = self._pipeline.add_request(request_id, tokens, config)  # pyright: ignore[reportUnknownMemberType]
+            handle: Handle = self._pipeline.add_request(request_id, tokens, config)  # pyright: ignore[reportUnknownMemberType]
         except Exception as error:
             text = str(error)
             if is_context_fatal(text) or is_out_of_memory(text):
                 raise fault_error(error) from error
             raise _refusal(clean_message(text)) from error
-        self._live[request.key] = _Live(request, handle, hybrid=self._hybrid)
+        self._live[request.key] = LiveRequest(request, handle, hybrid=self._hybrid)
 
     def step(self) -> StepResult:
         try:

@@ -37,6 +37,7 @@ from refloat.worker.child import settle
 from refloat.worker.loop import ProtocolError, WorkerLoop
 
 _LIBRARIES = ("openvino", "openvino-genai", "openvino-tokenizers")
+_GC_THRESHOLD = 50_000
 _JUNK = b"\xff" * 64
 
 #: Held until `os._exit`: destroying a pipeline may call into a dead device context.
@@ -108,6 +109,7 @@ def _load(pipe: Pipe[ToWorker], progress: ProgressWriter, spec: EngineSpec) -> E
         return None
     gc.collect()
     gc.freeze()  # what a load leaves behind is never garbage; later collections need not look at it
+    gc.set_threshold(_GC_THRESHOLD)  # a step makes some hundred objects and no cycles
     pipe.send(Loaded(engine.capabilities, time.monotonic() - began))
     return engine
 
