@@ -115,7 +115,7 @@ class PrepProgram:
                 self._child = None
                 self._recall(fault)
             case Effect.ASK_TO_LEAVE:
-                child.link.finish()
+                child.process.terminate()  # it holds nothing that wants tidying up
             case _:
                 raise ValueError(f"{effect} is the slot's own or a worker's")
 
