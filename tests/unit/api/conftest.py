@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -174,7 +175,16 @@ class Gateway:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def settle(self) -> None:
+        """Wait until the server is done with every request: an answer comes before its last line."""
+        assert self.server is not None
+        end_s = time.monotonic() + DEADLINE_S
+        while self.server.server_state.tasks:
+            assert time.monotonic() < end_s, "requests are still under way"
+            threading.Event().wait(0.001)
+
     def count(self, metric: str, **labels: str) -> float:
+        self.settle()
         return self.metrics.registry.get_sample_value(metric, labels) or 0.0
 
 

@@ -98,6 +98,7 @@ def test_broken_chunk_ends_the_request_it_belongs_to(gateway: Any) -> None:
     status, _, body = split(talk(gateway, head + b'5\r\n{"mod\r\n', b"ZZZ\r\nrubbish\r\n"))
     assert status == 400
     assert body["error"]["type"] == "invalid_request_error"
+    gateway.settle()
     assert gateway.budget.held_bytes == 0
     assert not gateway.generations.sessions
 
@@ -110,6 +111,7 @@ def test_endless_chunk_extension_is_cut_off(gateway: Any) -> None:
     received = talk(gateway, head + b"5;", *[b"x=" + b"a" * 8190 for _ in range(40)])
     assert not received or received.startswith(b"HTTP/1.1 400")
     assert Client(gateway.url).get("/v2/health/live").status == 200
+    gateway.settle()
     assert gateway.budget.held_bytes == 0
 
 

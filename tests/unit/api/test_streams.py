@@ -214,6 +214,7 @@ def test_bodies_are_given_back_to_the_budget(gateway: Any) -> None:
     nothing: dict[str, Any] = {"model": "x"}
     for body in (chat(), chat(stream=True), chat(n=0), nothing, b"{"):
         client.post(CHAT, body)
+    gateway.settle()
     assert gateway.budget.held_bytes == 0
 
 
