@@ -34,9 +34,7 @@ _PERMANENT_MARKS = (
     "incorrect weights in bin file",
     "pugi::status_ok",
     "unable to read the model",
-    "model file",
     "no supported cache types",
-    "cannot create",
 )
 
 

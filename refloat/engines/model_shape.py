@@ -6,6 +6,7 @@ its first step, are not found here. Pure but for reading side files.
 
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
@@ -18,6 +19,7 @@ _PRECISION_BYTES = {"f32": 4.0, "f16": 2.0, "bf16": 2.0, "u8": 1.0, "i8": 1.0, "
 _CPU_BLOCK_SIZE = 32
 _GPU_BLOCK_SIZE = 16
 _STATE_NUMBER_BYTES = 4
+_KEY_VARIABLE = re.compile(r"\.key(\.|$)")
 #: By-channel quantization keeps eight bytes of scale and zero point for each channel of a block.
 _SCALE_BYTES = 8
 
@@ -56,7 +58,7 @@ def shape_from_variables(variables: Iterable[tuple[str, Sequence[int | None]]]) 
     for name, dims in variables:
         if "conv" in name or "ssm" in name:
             state += _STATE_NUMBER_BYTES * math.prod(dim or 1 for dim in dims)
-        elif len(dims) == 4 and "key" in name.split("present")[0]:
+        elif len(dims) == 4 and _KEY_VARIABLE.search(name.split("present")[0]):
             layers, heads, size = layers + 1, dims[1], dims[3]
     return ModelShape(None, state > 0, layers or None, heads, size, state)
 
