@@ -14,7 +14,10 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        r = self.registry
+        self._define_traffic(self.registry)
+        self._define_state(self.registry)
+
+    def _define_traffic(self, r: CollectorRegistry) -> None:
         self.requests = Counter(
             "refloat_requests", "HTTP requests answered", ["route", "code"], registry=r
         )
@@ -49,6 +52,8 @@ class Metrics:
         self.generated_tokens = Counter(
             "refloat_generated_tokens", "Tokens taken from workers", ["model"], registry=r
         )
+
+    def _define_state(self, r: CollectorRegistry) -> None:
         self.waiting = Gauge(
             "refloat_waiting", "Generations that wait for a worker", ["model"], registry=r
         )
