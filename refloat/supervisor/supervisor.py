@@ -86,21 +86,7 @@ class ModelSupervisor:
         self.prep = PrepProcess(
             name, build_prep_configure(config, model_path), knobs, on_change=self._prep_changed
         )
-        self._program = WorkerProgram(
-            name,
-            self._spec,
-            manifest.model_hash,
-            listener=listener,
-            metrics=metrics,
-            watch=WorkerWatch(
-                knobs,
-                load_timeout_s=config.load_timeout_s,
-                stall_floor_s=config.stall_floor_s,
-                step_age=metrics.step_age_seconds.labels(name),
-            ),
-            probes=ProbeStore(probes_dir()) if probes is None else probes,
-            on_change=self._worker_changed,
-        )
+        self._program = self._build_program(probes)
         command = ChildCommand(
             argv=knobs.worker_command,
             incoming=FromWorker,
@@ -153,6 +139,24 @@ class ModelSupervisor:
         return was_down
 
     # --- within ------------------------------------------------------------------------------------
+
+    def _build_program(self, probes: ProbeStore | None) -> WorkerProgram:
+        watch = WorkerWatch(
+            self._knobs,
+            load_timeout_s=self._config.load_timeout_s,
+            stall_floor_s=self._config.stall_floor_s,
+            step_age=self._metrics.step_age_seconds.labels(self.name),
+        )
+        return WorkerProgram(
+            self.name,
+            self._spec,
+            self._manifest.model_hash,
+            listener=self._listener,
+            metrics=self._metrics,
+            watch=watch,
+            probes=ProbeStore(probes_dir()) if probes is None else probes,
+            on_change=self._worker_changed,
+        )
 
     def _prep_changed(self) -> None:
         info = self.prep.ready_info
@@ -224,6 +228,8 @@ class ModelSupervisor:
         return self._last_fault
 
     def _retry_after_s(self, availability: Availability, fault: Fault | None) -> float | None:
+        if availability is Availability.READY:
+            return None
         estimate_s = self._actor.slot.history.rebuild_estimate_s
         if availability is not Availability.FAILED:
             return estimate_s

@@ -288,3 +288,24 @@ def test_killed_gateway_leaves_no_worker(tmp_path: Path) -> None:
         gateway.send_signal(signal.SIGKILL)
         gateway.wait()
     eventually(lambda: not Path(f"/proc/{pid}/status").exists(), what="the worker is gone")
+
+
+def test_both_real_programs_serve_a_scripted_model_together(
+    supervise: Supervise, knobs: Make
+) -> None:
+    async def scenario() -> None:
+        quick = knobs(prep_command=(sys.executable, "-m", "refloat.prep"))
+        async with supervise(knobs=quick, config=scripted()) as world:
+            replica = await world.until_ready()
+            ids = await world.supervisor.prep.tokenize(["Hi"], add_special_tokens=True)
+            params = SamplingParams(max_tokens=8, temperature=0.0, stop_token_ids=(0,))
+            replica.send(Add(1, 1, pack_ids(ids[0]), 0, params))
+            await world.until(lambda: bool(world.recorder.steps))
+            emitted = [i for step in world.recorder.steps for out in step.outputs for i in out.ids]
+            text = await world.supervisor.prep.detokenize(emitted)
+            assert text
+            os.kill(world.pid, signal.SIGKILL)
+            await world.until_ready(times=2)
+            assert await world.supervisor.prep.detokenize(emitted) == text
+
+    run(scenario)
