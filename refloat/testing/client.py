@@ -8,6 +8,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from prometheus_client.parser import text_string_to_metric_families
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -154,6 +156,20 @@ class Client:
         connection, answer = self._send("POST", path, body, headers)
         return EventStream(connection, answer)
 
+    def begin(self, path: str, body: Any, **headers: str) -> http.client.HTTPConnection:
+        """POST without waiting for the answer. Closing the connection is a client that leaves."""
+        return self._request("POST", path, body, headers)
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a metric's samples that have these labels; 0 if there are none."""
+        text = self.get("/metrics").body.decode()
+        return sum(
+            sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.name == name and labels.items() <= sample.labels.items()
+        )
+
     def chat(self, content: str, **fields: Any) -> Answer:
         """One user message, whole answer. `model` defaults to the only one served."""
         return self.post("/v1/chat/completions", self.chat_body(content, **fields))
@@ -178,6 +194,16 @@ class Client:
     def _send(
         self, method: str, path: str, body: Any, headers: Mapping[str, str]
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+        connection = self._request(method, path, body, headers)
+        try:
+            return connection, connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise
+
+    def _request(
+        self, method: str, path: str, body: Any, headers: Mapping[str, str]
+    ) -> http.client.HTTPConnection:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
         sent = {**self._headers, **{k.replace("_", "-"): v for k, v in headers.items()}}
         payload: bytes | None = None
@@ -185,4 +211,4 @@ class Client:
             payload = body if isinstance(body, bytes) else json.dumps(body).encode()
             sent.setdefault("Content-Type", "application/json")
         connection.request(method, path, payload, sent)
-        return connection, connection.getresponse()
+        return connection
