@@ -61,15 +61,15 @@ class ByteBudget:
         if gauge is not None:
             gauge.set_function(lambda: float(self.held_bytes))
 
-    def reserve(self, size_bytes: int) -> Lease:
-        """Hold this many bytes. Raises `ProblemError` (`OVERLOADED`) if the limit would be passed."""
-        if size_bytes < 0:
-            raise ValueError(f"{size_bytes} bytes cannot be held")
-        if self.held_bytes + size_bytes > self.limit_bytes:
+    def reserve(self, n: int) -> Lease:
+        """Hold `n` bytes. Raises `ProblemError` (`OVERLOADED`) if the limit would be passed."""
+        if n < 0:
+            raise ValueError(f"{n} bytes cannot be held")
+        if self.held_bytes + n > self.limit_bytes:
             raise Problem(
                 kind=ProblemKind.OVERLOADED,
                 message="The server holds as much as its memory budget allows. Try again shortly.",
                 retry_after_s=RETRY_AFTER_S,
             ).raised()
-        self.held_bytes += size_bytes
-        return Lease(self, size_bytes)
+        self.held_bytes += n
+        return Lease(self, n)

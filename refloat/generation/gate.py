@@ -67,7 +67,8 @@ class Gate:
         self._fleet = fleet
         self._limits = limits
         self._clock = clock
-        self._waiters: set[asyncio.Future[None]] = set()
+        # A dict, for its order: who came first is woken, and so admitted, first.
+        self._waiters: dict[asyncio.Future[None], None] = {}
 
     @property
     def waiting(self) -> int:
@@ -124,14 +125,14 @@ class Gate:
 
     async def _woken_within(self, timeout_s: float) -> bool:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             async with asyncio.timeout(timeout_s):
                 await waiter
         except TimeoutError:
             return False
         finally:
-            self._waiters.discard(waiter)
+            del self._waiters[waiter]
         return True
 
 

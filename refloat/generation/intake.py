@@ -187,6 +187,7 @@ class Intake:
                         stop=said.stop,
                         include_stop=said.include_stop_str_in_output,
                         logprobs=said.logprobs,
+                        continues_text=not isinstance(request.prompts[prompt_index], ChatPrompt),
                     ),
                     prompt_chain,
                     prompt_index=prompt_index,

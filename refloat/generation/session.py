@@ -85,6 +85,11 @@ class Session:
         """Tokens generated so far, over all choices."""
         return sum(len(choice.journal.emitted) for choice in self.choices)
 
+    @property
+    def has_events(self) -> bool:
+        """Whether `next_events` would return at once."""
+        return bool(self._pending)
+
     async def next_events(self) -> list[Event]:
         """All events that are there, at least one. Cancelling the wait loses none.
 
