@@ -5,6 +5,8 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from msgspec import to_builtins
+
 from refloat.api.body import read_json_body
 from refloat.api.context import ApiContext, SessionPort
 from refloat.api.encode_chat import ChatEncoder
@@ -52,6 +54,8 @@ class Generate:
             caller = Caller(call.facts.request_id, call.facts.tenant)
             order = self._dialect.translate(body.take(), caller)
             call.facts.model = served_model(context.fleet, order.request.model).name
+            if context.settings.log_prompts:
+                _log.info("prompts", prompts=[to_builtins(p) for p in order.request.prompts])
             async with ClientWatch(call.receive) as client:
                 session = await self._submit(order.request)
                 try:

@@ -18,7 +18,7 @@ from refloat.engines.base import (
     StepResult,
 )
 from refloat.kv.blocks import blocks_for
-from refloat.scripted.script import Script, ScriptError, load_script, parse_rules
+from refloat.scripted.script import ScriptError, script_of
 from refloat.scripted.tokens import Reply, ScriptedTokenizer, reply_to
 from refloat.wire.messages import CacheFacts, Capabilities, EngineSpec, Output
 from refloat.wire.problem import Problem, ProblemKind
@@ -36,11 +36,13 @@ class ScriptedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`EngineSpec.options` of this engine."""
 
     script: str | None = None
-    """YAML file; default: the built-in script."""
+    """YAML file with the rules; the model's setting `script` ends up here."""
     rules: list[object] | None = None
-    """Rules given in place, as in the file."""
+    """Rules given in place, as in the file; excludes `script`."""
     step_s: Seconds = 0.0
+    """Seconds that a step takes beside its prefill."""
     load_s: Seconds = 0.0
+    """Seconds that a load takes."""
     prefill_s_per_1k: Seconds = 0.0
     """Seconds that a thousand tokens of prefill take."""
 
@@ -98,7 +100,7 @@ class ScriptedEngine:
     def load(self, spec: EngineSpec) -> None:
         try:
             self._options = msgspec.convert(spec.options, ScriptedOptions)
-            self.tokenizer = ScriptedTokenizer(_script(self._options))
+            self.tokenizer = ScriptedTokenizer(script_of(spec.options))
         except (msgspec.ValidationError, ScriptError) as error:
             raise LoadError(f"scripted engine: {error}", permanent=True) from error
         self._max_seqs = spec.max_num_seqs
@@ -174,12 +176,6 @@ class ScriptedEngine:
 
 def _is_prefilling(sequence: _Sequence) -> bool:
     return sequence.length - sequence.computed > 1
-
-
-def _script(options: ScriptedOptions) -> Script:
-    if options.rules is not None:
-        return Script(parse_rules(options.rules))
-    return load_script(options.script)
 
 
 def _num_blocks(spec: EngineSpec) -> int:

@@ -20,9 +20,13 @@ class FaultAt(StrEnum):
     """Where in a worker's life a fault happens."""
 
     LOAD = "load"
+    """Before the engine is built."""
     PROBE = "probe"
+    """In a step of the probe, before the worker is ready."""
     ADD = "add"
+    """Before the engine takes a request."""
     STEP = "step"
+    """Before a step that a matching request takes part in."""
     TOKEN = "token"
     """Before the step in which a generation gets the token with this number."""
 
@@ -31,19 +35,25 @@ class FaultAct(StrEnum):
     """What happens."""
 
     RAISE = "raise"
+    """Raises an exception."""
     CONTEXT_FATAL = "context_fatal"
     """Raises with a text that says the device context is lost."""
     WEDGE = "wedge"
     """Raises now and at every later step."""
     SEGV = "segv"
+    """The worker dies of SIGSEGV."""
     ABORT = "abort"
+    """The worker dies of SIGABRT, as after a C++ exception that nobody caught."""
     KILL = "kill"
+    """The worker dies of SIGKILL, as by the kernel's OOM killer."""
     EXIT = "exit"
+    """The worker leaves with exit code 1."""
     HANG = "hang"
     """Waits outside Python for `seconds`, or for ever; what was asked is then done."""
     SLOW = "slow"
-    """Takes `seconds` longer."""
+    """Takes `seconds` longer (0.2 if not given)."""
     WRONG_OUTPUT = "wrong_output"
+    """The ids of this step are others than the engine gave."""
     GARBAGE = "garbage"
     """Bytes on the wire that are no frame."""
     CLOSE_SOCKET = "close_socket"
@@ -58,7 +68,9 @@ class FaultEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """One entry of a plan. Without `match` or `match_tokens` any request will do."""
 
     at: FaultAt
+    """Where it happens."""
     kind: FaultAct
+    """What happens."""
     token: NonNegative | None = None
     """With `at: token`: which generated token, counted from 0 at the end of the prompt."""
     match: str | None = None
@@ -68,7 +80,9 @@ class FaultEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     times: NonNegative = 1
     """How often it still happens."""
     message: str | None = None
+    """The engine's words, for the kinds that raise or refuse."""
     seconds: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """With the kinds hang and slow."""
 
     @property
     def is_selective(self) -> bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 from refloat.config.schema import ModelConfig
 from refloat.models.error import ModelError
 from refloat.models.manifest import MANIFEST_VERSION, Manifest
-from refloat.scripted.script import ScriptError, load_script
+from refloat.scripted.script import ScriptError, script_of
 from refloat.scripted.tokens import ScriptedTokenizer
 
 #: Where no option says otherwise. A token is a byte of the prompt, so this is 32 KiB of chat.
@@ -16,7 +16,10 @@ DEFAULT_CONTEXT_LENGTH = 32_768
 def scripted_manifest(config: ModelConfig) -> Manifest:
     """Describe the scripted model of this configuration. Raises `ModelError` for a bad script."""
     try:
-        tokenizer = ScriptedTokenizer(load_script(config.script))
+        options = dict(config.engine_options)
+        if config.script is not None:
+            options["script"] = config.script
+        tokenizer = ScriptedTokenizer(script_of(options))
         content = Path(config.script).read_bytes() if config.script else b""
     except (ScriptError, OSError) as error:
         raise ModelError(f"the script cannot be used: {error}") from error

@@ -11,7 +11,7 @@ from refloat.prep.sources import TemplateSource, find_template
 from refloat.prep.table import TokenBytes
 from refloat.prep.template import ChatTemplate, TemplateLoadError
 from refloat.prep.tokens import Tokenizer
-from refloat.scripted.script import ScriptError, load_script
+from refloat.scripted.script import ScriptError, script_of
 from refloat.scripted.tokens import ScriptedTokenizer
 from refloat.wire.messages import PrepConfigure, PrepReady
 
@@ -98,7 +98,7 @@ class _ScriptedEncoder:
 
 def _open_scripted(configure: PrepConfigure) -> _Opened:
     try:
-        tokenizer = ScriptedTokenizer(load_script(configure.options.get("script")))
+        tokenizer = ScriptedTokenizer(script_of(configure.options))
     except ScriptError as error:
         raise PrepError(str(error)) from error
     words = [tokenizer.token_bytes(token) for token in range(tokenizer.vocab_size)]

@@ -4,7 +4,7 @@ No token ids here (see `tokens.py`) and no time: a script maps a message to text
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -104,6 +104,20 @@ def pieces(text: str, chunk: int | Literal["bytes"]) -> list[bytes]:
     if chunk == 0:
         return [text.encode()] if text else []
     return [text[start : start + chunk].encode() for start in range(0, len(text), chunk)]
+
+
+def script_of(options: Mapping[str, Any]) -> Script:
+    """The script that a scripted model's options name: the file `script`, or `rules` given in place.
+
+    Every program that needs the script gets it from here: their tokens have to be the same. Raises
+    `ScriptError`.
+    """
+    path, rules = options.get("script"), options.get("rules")
+    if rules is None:
+        return load_script(path)
+    if path:
+        raise ScriptError("script: a file and `rules` exclude each other")
+    return Script(parse_rules(rules))
 
 
 def load_script(path: str | Path | None) -> Script:

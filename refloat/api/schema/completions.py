@@ -43,8 +43,8 @@ def check_completion(body: CompletionBody) -> None:
         raise unsupported(COMPLETIONS, "echo")
     n = body.n or 1
     if body.best_of is not None:
-        if body.stream:
-            raise invalid("best_of cannot be streamed.", "best_of")
+        if body.stream and body.best_of > n:
+            raise invalid("best_of above n cannot be streamed.", "best_of")
         if body.best_of < n:
             raise invalid(f"best_of ({body.best_of}) has to be n ({n}) at least.", "best_of")
 

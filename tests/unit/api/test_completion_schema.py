@@ -170,3 +170,8 @@ def test_unsupported_rows_name_fields_there_are(route: str, body: Any) -> None:
     assert len(rows) == len(set(rows))
     for field in rows:
         assert field.split("[")[0].split(".")[0] in body.__struct_fields__
+
+
+def test_best_of_that_ranks_nothing_may_be_streamed() -> None:
+    made = order(n=2, best_of=2, stream=True)
+    assert (made.stream, made.request.best_of) == (True, 2)
