@@ -104,8 +104,6 @@ def _is_sound(data: bytes) -> bool:
 
 
 def _checked(table: TokenBytes, pairs: Sequence[tuple[bytes, bytes]]) -> TokenBytes:
-    stripped = sum(ours.removeprefix(b" ") == theirs for ours, theirs in pairs)
-    kept = sum(ours == theirs for ours, theirs in pairs)
     for ours, theirs in pairs:
         if _letters(ours) != _letters(theirs):
             position = next(
@@ -115,9 +113,14 @@ def _checked(table: TokenBytes, pairs: Sequence[tuple[bytes, bytes]]) -> TokenBy
                 "detokenizer not understood: it gives "
                 f"{_excerpt(theirs, position)} where its tokens say {_excerpt(ours, position)}"
             )
-    return table._replace(
-        strip_leading_space=stripped > kept, exact=max(stripped, kept) == len(pairs)
+    # Cleaning spaces up may take a first one too, but only stripping takes every first one.
+    spaced = [(ours, theirs) for ours, theirs in pairs if ours.startswith(b" ")]
+    strips = any(ours[1:] == theirs for ours, theirs in spaced) and not any(
+        ours == theirs for ours, theirs in spaced
     )
+    table = table._replace(strip_leading_space=strips)
+    cut = b" " if strips else b""
+    return table._replace(exact=all(ours.removeprefix(cut) == theirs for ours, theirs in pairs))
 
 
 def _letters(data: bytes) -> str:

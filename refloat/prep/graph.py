@@ -15,7 +15,6 @@ from openvino import opset13
 
 from refloat.prep.error import PrepError
 
-Ids = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 Infer = Callable[..., list["np.ndarray[Any, np.dtype[Any]]"]]
 
 # The package's stubs contradict themselves here, and graphs are read by names anyway.
@@ -26,12 +25,17 @@ _model: Any = openvino.Model
 _NO_LIMIT = 2**31 - 65
 _PROPERTIES = {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"}
 
+#: The last reference to a core unloads its libraries, under graphs and requests that still use them
+#: (measured: SIGSEGV, also on the way out of a failed load). Held until `os._exit`.
+_undestroyed: list[Any] = []
+
 
 class Graphs:
     """Opens and compiles graphs, on one thread of the CPU."""
 
     def __init__(self) -> None:
         self._core: Any = openvino.Core()
+        _undestroyed.append(self._core)
 
     def read(self, path: Path) -> Any:
         """A graph from its file. Raises `PrepError`."""
@@ -45,21 +49,25 @@ class Graphs:
     def compile(self, model: Any) -> Infer:
         """A function from input arrays to output arrays. Raises `PrepError`."""
         try:
-            compiled = self._core.compile_model(model, "CPU", _PROPERTIES)
-            request = compiled.create_infer_request()
+            return _Inference(self._core.compile_model(model, "CPU", _PROPERTIES))
         except RuntimeError as error:
             raise PrepError(f"the graph cannot be compiled: {_first_line(error)}") from error
-        count = len(compiled.outputs)
-
-        def infer(*inputs: Any) -> list[Any]:
-            request.infer(list(inputs))
-            return [request.get_output_tensor(index).data.copy() for index in range(count)]
-
-        return infer
 
     def value(self, output: Any) -> "np.ndarray[Any, np.dtype[Any]]":
         """What a part of a graph that depends on no input comes to."""
         return self.compile(_model([output], [], "constant"))()[0]
+
+
+class _Inference:
+    """One compiled graph as a function."""
+
+    def __init__(self, compiled: Any) -> None:
+        self._request = compiled.create_infer_request()
+        self._count = len(compiled.outputs)
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        self._request.infer(list(inputs))
+        return [self._request.get_output_tensor(n).data.copy() for n in range(self._count)]
 
 
 def part_of(model: Any, outputs: list[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 SAMPLES: tuple[str, ...] = (
     "The quick brown fox jumps over the lazy dog.",
+    " Hello",
     "I don't think we'd say it isn't so; they're \"quoted\", he's 'quoted' , and she'll go .",
     " leading space,  two  spaces,   three\n\n\nlines\tand\ttabs \r\n trailing ",
     "def f(x: int) -> dict[str, int]:\n    return {'a': x ** 2, \"b\": ~x}  # comment\n",
