@@ -153,6 +153,7 @@ def test_prep_hostile_template_costs_its_request_and_nothing_else(
         assert prep.ids(Render(9, MESSAGES)) == [[111, 107]]
 
 
+@pytest.mark.case(91)
 def test_prep_broken_template_leaves_all_but_chat_working(
     start_prep: Start, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def run(pipeline: OutputPipeline, ids: Sequence[int], sizes: Sequence[int] = ())
     return TextOut(text + out.text, entries + out.logprobs, stopped or out.stopped)
 
 
+@pytest.mark.case(103)
 @given(IDS, SIZES)
 def test_pipeline_any_chunking_gives_the_text_of_all_ids(ids: list[int], sizes: list[int]) -> None:
     assert run(OutputPipeline(PLAIN), ids, sizes).text == text_of(ids)
@@ -86,6 +87,7 @@ def test_pipeline_any_chunking_stops_at_the_same_place(
         assert not any(text in at_once.text for text in stop)
 
 
+@pytest.mark.case(116)
 @given(IDS, SIZES)
 def test_pipeline_reporting_logprobs_their_bytes_decode_to_the_text(
     ids: list[int], sizes: list[int]
@@ -137,6 +139,7 @@ def test_pipeline_valid_text_byte_by_byte_never_shows_a_replacement(
     assert out + pipeline.flush().text == expected
 
 
+@pytest.mark.case(106)
 def test_pipeline_character_over_two_tokens_waits_and_comes_whole() -> None:
     pipeline = OutputPipeline(PLAIN)
     pieces = [pipeline.push([FIRST + n]).text for n in (0, 1, 2, 3, 4)]
@@ -149,6 +152,7 @@ def test_pipeline_flag_and_family_come_whole() -> None:
     assert pipeline.push([FIRST + 6]).text + pipeline.push([FIRST + 7]).text == "🇨🇿"
 
 
+@pytest.mark.case(104)
 def test_pipeline_broken_bytes_become_replacement_characters_once_proven() -> None:
     pipeline = OutputPipeline(PLAIN)
     assert pipeline.push([0xC3]).text == ""
@@ -156,6 +160,7 @@ def test_pipeline_broken_bytes_become_replacement_characters_once_proven() -> No
     assert pipeline.push([0x80]).text == "\ufffd"
 
 
+@pytest.mark.case(102)
 def test_pipeline_ends_inside_a_character_shows_one_replacement_at_the_flush() -> None:
     pipeline = OutputPipeline(PLAIN)
     assert pipeline.push([FIRST + 2]).text == ""
@@ -211,6 +216,7 @@ def test_pipeline_pushed_after_its_end_says_nothing_more() -> None:
     assert pipeline.push([FIRST]) == TextOut("", (), False)
 
 
+@pytest.mark.case(114)
 @pytest.mark.parametrize("logprob", [-math.inf, math.nan, -1e30])
 def test_pipeline_logprob_that_json_cannot_hold_becomes_the_floor(logprob: float) -> None:
     (entry,) = OutputPipeline(PLAIN, logprobs=True).push([FIRST], [logprob]).logprobs

@@ -61,6 +61,7 @@ def test_stop_finder_held_text_is_always_a_beginning_of_a_stop_string(
         assert not held or any(stop.startswith(held) for stop in stops)
 
 
+@pytest.mark.case(107)
 def test_stop_finder_stop_string_of_several_pieces_sends_nothing_of_it() -> None:
     finder = StopFinder(["4 5 6 7"])
     pieces = [finder.push(piece) for piece in ("1 ", "2 ", "3 ", "4 ", "5 ", "6 ", "7 ", "8 ")]
@@ -95,6 +96,7 @@ def test_stop_finder_include_stop_sends_it_and_holds_nothing() -> None:
     assert (scan.text, scan.stopped) == ("D", True)
 
 
+@pytest.mark.case(109)
 @pytest.mark.parametrize("stops", [[], [""], ["", ""]])
 def test_stop_finder_no_usable_stop_string_changes_nothing(stops: list[str]) -> None:
     assert run(StopFinder(stops), ["some", " text"]) == ("some text", False)

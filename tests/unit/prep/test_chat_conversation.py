@@ -126,6 +126,7 @@ def test_developer_is_the_system_for_a_template_that_does_not_know_it() -> None:
     assert normalised([message], Traits(knows_developer=True))[0]["role"] == "developer"
 
 
+@pytest.mark.case(100)
 @pytest.mark.parametrize(
     ("messages", "param"),
     [

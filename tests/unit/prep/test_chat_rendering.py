@@ -83,15 +83,18 @@ def test_chat_plain_turns_render() -> None:
     assert render(CHATML, say("user", "Hi"), add_generation_prompt=False) == "<user>Hi</>"
 
 
+@pytest.mark.case(95)
 def test_chat_null_beginning_token_renders_as_nothing() -> None:
     assert render(TURNS, say("user", "Hi")) == "<user>Hi<assistant>"
 
 
+@pytest.mark.case(96)
 def test_chat_call_arguments_are_parsed_before_rendering() -> None:
     text = render(ITEMS, say("user", "?"), call(PARIS), RESULT, say("user", "and?"))
     assert text == "<user>?<assistant>[weather city=Paris]<tool>sunny<user>and?"
 
 
+@pytest.mark.case(96)
 @pytest.mark.parametrize("arguments", ["", "null", "{}"])
 def test_chat_call_without_arguments_renders(arguments: str) -> None:
     assert "[weather]" in render(ITEMS, say("user", "?"), call(arguments), RESULT)
@@ -128,12 +131,14 @@ def test_chat_template_for_text_gets_text() -> None:
     assert render(CHATML, say("user", parts)) == "<user>a\nb</><assistant>"
 
 
+@pytest.mark.case(98)
 @pytest.mark.parametrize("content", ["", None])
 def test_chat_empty_assistant_message_renders(content: Any) -> None:
     text = render(CHATML, say("user", "a"), say("assistant", content), say("user", "b"))
     assert text == "<user>a</><assistant></><user>b</><assistant>"
 
 
+@pytest.mark.case(99)
 def test_chat_message_with_empty_list_of_calls_renders_as_without() -> None:
     message: dict[str, Any] = {"role": "assistant", "content": "ok", "tool_calls": []}
     assert render(CHATML, say("user", "a"), message).startswith("<user>a</><assistant>ok</>")
@@ -154,6 +159,7 @@ def test_chat_order_that_merging_does_not_mend_is_refused_in_the_templates_words
     assert found.message.startswith("Conversation roles must alternate")
 
 
+@pytest.mark.case(97)
 @pytest.mark.parametrize(
     "messages",
     [

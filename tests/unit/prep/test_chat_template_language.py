@@ -14,6 +14,7 @@ def render(text: str, messages: list[dict[str, Any]] | None = None, **variables:
     return template.render(Rendering(messages or [{"role": "user", "content": "Hi"}]), variables)
 
 
+@pytest.mark.case(93)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -93,6 +93,7 @@ def test_template_failing_names_the_construct(text: str, construct: str) -> None
     assert not error.refused
 
 
+@pytest.mark.case(93)
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
