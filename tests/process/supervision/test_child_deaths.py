@@ -109,7 +109,11 @@ def test_killed_worker_is_lost_once_and_followed_by_another(
     async def scenario() -> None:
         async with supervise(knobs=knobs(worker_command=odd_command("good"))) as world:
             first = await world.until_ready()
+            assert world.snapshot.retry_after_s is None
             os.kill(world.pid, signal.SIGKILL)
+            recovering = await world.until_available(Availability.RECOVERING)
+            assert recovering.retry_after_s is not None
+            assert recovering.cause is FaultKind.DEATH
             second = await world.until_ready(times=2)
             assert second.worker_id > first.worker_id
             assert [event[1] for event in world.recorder.lost()] == [first.worker_id]
@@ -117,7 +121,6 @@ def test_killed_worker_is_lost_once_and_followed_by_another(
                 event[1] for event in world.recorder.events if event[0] == "model"
             ]
             assert world.snapshot.restarts == {FaultKind.DEATH: 1}
-            assert world.snapshot.retry_after_s is not None
             assert world.snapshot.reason is None
 
     run(scenario)
