@@ -8,8 +8,7 @@ from refloat.generation.limits import Limits
 from refloat.supervisor.fleet import Availability, Fleet, ModelFacts, ModelSnapshot
 from refloat.wire.problem import Problem, ProblemKind
 
-#: Longest time a caller is told to wait: clients take much more for a refusal to retry at all.
-MAX_RETRY_AFTER_S = 60.0
+#: Where no estimate is known. What a client can be told in a header is the api's affair.
 _DEFAULT_RETRY_AFTER_S = 5.0
 
 #: Problems that pass by themselves, so a request may wait for that.
@@ -51,9 +50,7 @@ def draining(model: str) -> Problem:
 
 def _retry_after_s(snapshot: ModelSnapshot | None) -> float:
     estimate = snapshot.retry_after_s if snapshot is not None else None
-    if estimate is None:
-        return _DEFAULT_RETRY_AFTER_S
-    return min(estimate, MAX_RETRY_AFTER_S)
+    return _DEFAULT_RETRY_AFTER_S if estimate is None else estimate
 
 
 class Gate:

@@ -178,7 +178,7 @@ def test_model_for_which_waiting_is_no_use_refuses_at_once(
         assert problem.kind is kind
         if kind is ProblemKind.MODEL_FAILED:
             assert "because" in problem.message
-            assert problem.retry_after_s == 60.0
+            assert problem.retry_after_s == 500.0
 
     asyncio.run(scene())
 
