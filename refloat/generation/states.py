@@ -19,8 +19,11 @@ class GenerationState(StrEnum):
     PARKED = "parked"
     """Its worker is gone or it was preempted; it waits to go on from prompt + emitted ids."""
     DONE = "done"
+    """Complete: a stop, or its length."""
     FAILED = "failed"
+    """It had run and cannot go on."""
     CANCELLED = "cancelled"
+    """Its client left, or a sibling of its request failed."""
     REJECTED = "rejected"
     """Never ran: refused by the queue, a deadline, or the engine's own checks."""
 
@@ -29,12 +32,19 @@ class GenerationEvent(StrEnum):
     """What can happen to a generation."""
 
     DISPATCH = "dispatch"
+    """It is sent to a worker."""
     OUTPUT = "output"
+    """Its worker sent ids."""
     FINISH = "finish"
+    """It is complete."""
     LOSE = "lose"
+    """Its worker is gone, or its account of it was wrong."""
     FAIL = "fail"
+    """It cannot go on."""
     REJECT = "reject"
+    """It is refused before its first token."""
     CANCEL = "cancel"
+    """Nobody wants it any more."""
 
 
 class IllegalTransitionError(Exception):
