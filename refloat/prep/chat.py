@@ -27,6 +27,8 @@ _RESERVED = frozenset(
         "eos_token",
     )
 )
+#: What templates call the switch between thinking and not.
+_THINKING_SWITCHES = ("enable_thinking", "thinking")
 
 
 class ChatRenderer:
@@ -45,6 +47,7 @@ class ChatRenderer:
                 raise ProblemError.of(
                     ProblemKind.INVALID_REQUEST, f"{param} cannot be set this way", param=param
                 )
+        self._check_effort(more.get("reasoning_effort"))
         documents: Any = more.pop("documents", None)
         messages = normalised(job.messages, self.traits)
         if job.continue_final_message:
@@ -57,6 +60,16 @@ class ChatRenderer:
         )
         text = self._rendered(rendering, more)
         return _cut(text) if job.continue_final_message else text
+
+    def _check_effort(self, effort: Any) -> None:
+        """Refuse an effort on which this template's prompt does not depend: that would be a lie."""
+        mentions = self._template.mentions
+        if effort is None or any(map(mentions, ("reasoning_effort", *_THINKING_SWITCHES))):
+            return
+        if effort == "none" and not mentions("<think>"):
+            return
+        text = f"reasoning_effort: this model's chat template has no use for {effort!r}."
+        raise ProblemError.of(ProblemKind.UNSUPPORTED_VALUE, text, param="reasoning_effort")
 
     def _rendered(self, rendering: Rendering, more: dict[str, Any]) -> str:
         try:

@@ -102,8 +102,8 @@ def template_kwargs(given: dict[str, Any] | None, effort: str | None) -> dict[st
             message = f"reasoning_effort has to be one of {', '.join(REASONING_EFFORTS)}."
             raise invalid(message, "reasoning_effort")
         kwargs["reasoning_effort"] = effort
-        if effort == "none":
-            kwargs["enable_thinking"] = False
+        # templates call the switch one or the other
+        kwargs["enable_thinking"] = kwargs["thinking"] = effort != "none"
     if given is None:
         return kwargs
     if len(given) > MAX_TEMPLATE_KWARGS:

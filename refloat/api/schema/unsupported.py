@@ -65,7 +65,8 @@ HINTS: dict[str, str] = {
     "user": "accepted; not used",
     "metadata": "accepted; not stored",
     "messages[].name": "passed to the chat template",
-    "reasoning_effort": "passed to the chat template; none also sets enable_thinking to false",
+    "reasoning_effort": "passed to the chat template, with its switch for thinking off for none and "
+    "on for the others; refused where the template has no use for it",
 }
 
 _ROWS = {(route, row.field): row for row in UNSUPPORTED for route in row.routes}

@@ -364,9 +364,10 @@ def test_broken_arguments_of_an_earlier_call_end_no_session() -> None:
 
 
 def test_reasoning_effort_reaches_the_template() -> None:
-    assert prompt(reasoning_effort="high").template_kwargs == {"reasoning_effort": "high"}
+    high = prompt(reasoning_effort="high").template_kwargs
+    assert high == {"reasoning_effort": "high", "enable_thinking": True, "thinking": True}
     none = prompt(reasoning_effort="none").template_kwargs
-    assert none == {"reasoning_effort": "none", "enable_thinking": False}
+    assert none == {"reasoning_effort": "none", "enable_thinking": False, "thinking": False}
     explicit = prompt(reasoning_effort="none", chat_template_kwargs={"enable_thinking": True})
     assert explicit.template_kwargs["enable_thinking"] is True
 

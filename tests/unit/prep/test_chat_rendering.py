@@ -233,3 +233,30 @@ def test_chat_continued_by_a_template_that_drops_the_message_is_refused() -> Non
 def test_chat_template_that_always_refuses_still_loads() -> None:
     found = problem("{{ raise_exception('no') }}", say("user", "a"))
     assert found.message == "no"
+
+
+@pytest.mark.parametrize(
+    ("template", "effort", "taken"),
+    [
+        ("{{ reasoning_effort }}", "low", True),
+        ("{% if enable_thinking %}x{% endif %}", "high", True),
+        ("{% if thinking %}x{% endif %}", "none", True),
+        ("no switch", "none", True),
+        ("no switch", "low", False),
+        ("<think>", "none", False),
+    ],
+)
+def test_reasoning_effort_without_an_effect_is_refused(
+    template: str, effort: str, taken: bool
+) -> None:
+    def rendered() -> None:
+        render(template, {"role": "user", "content": "x"}, template_kwargs=more)
+
+    more = {"reasoning_effort": effort}
+    if taken:
+        rendered()
+        return
+    with pytest.raises(ProblemError) as caught:
+        rendered()
+    assert caught.value.problem.kind is ProblemKind.UNSUPPORTED_VALUE
+    assert caught.value.problem.param == "reasoning_effort"
