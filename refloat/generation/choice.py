@@ -76,20 +76,16 @@ class Choice:
         """Give the accepted ids to the client as text. Whether the choice is complete now."""
         ids, logprobs, finish = accepted
         session = self.session
-        session.lease.adjust(ID_BYTES * len(ids))
         self.resumes = 0
         if finish is FinishReason.STOP and not self.shows_stop:
             ids = ids[:-1]
             logprobs = logprobs[:-1] if logprobs is not None else None
-        out = self.pipeline.push(ids, logprobs)
-        if finish is None and not out.stopped:
-            if out.text or out.logprobs:
-                session.deliver(self, out.text, out.logprobs)
-            return False
+        text, reported, is_stopped = self.pipeline.push(ids, logprobs)
+        session.deliver(self, text, reported, ID_BYTES * len(ids))
         if finish is None:
+            if not is_stopped:
+                return False
             self.journal.finish_with(FinishReason.STOP)
-        session.deliver(self, out.text, out.logprobs)
-        is_stopped = out.stopped
         if not is_stopped:
             rest = self.pipeline.flush()
             session.deliver(self, rest.text, rest.logprobs)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import chain
 from typing import NoReturn
 
-from refloat.generation.account import Key, ReplicaAccount
+from refloat.generation.account import ReplicaAccount
 from refloat.generation.choice import Choice
 from refloat.generation.custody import Custody
 from refloat.generation.gate import Gate, draining, queue_full
@@ -21,6 +21,7 @@ from refloat.generation.meter import Levels
 from refloat.generation.outcome import deadline_exceeded, never_fits, not_recovered
 from refloat.generation.scheduler import Pace, Room, decide
 from refloat.generation.session import Session
+from refloat.generation.states import GenerationState
 from refloat.observe.metrics import Metrics
 from refloat.supervisor.fleet import Availability, Fleet, ModelSnapshot, Replica
 from refloat.wire.faults import FaultKind
@@ -56,7 +57,7 @@ class Dispatch:
     # --- for the intake ---------------------------------------------------------------------------
 
     @property
-    def is_idle(self) -> bool:
+    def idle(self) -> bool:
         """Whether every session has had its terminal event."""
         return not self._custody.sessions
 
@@ -100,7 +101,8 @@ class Dispatch:
             tokens += self._take(account, output, now_s)
         if tokens:
             self._meter.generated_tokens.inc(tokens)
-        self._pump()
+        if self._custody.line or self._idle_waiters:
+            self._pump()
 
     def replica_refused(self, worker_id: int, refused: Refused) -> None:
         """The engine would not take an attempt: that request ends, with the engine's reason."""
@@ -192,26 +194,29 @@ class Dispatch:
                 account.settle(key)
             return 0
         count = 0
-        accepted = choice.journal.accept(output)
+        journal = choice.journal
+        is_first = journal.state is GenerationState.DISPATCHED
+        accepted = journal.accept(output)
         if isinstance(accepted, Accepted) and accepted.ids:
             count = len(accepted.ids)
-            self._note_token(account, key, choice, now_s)
+            if is_first:
+                account.started(key)
+            self._note_time(choice, now_s)
             if choice.advance(accepted):
                 self._custody.complete(account, choice, has_ended=has_ended)
         if has_ended:
             account.settle(key)
-        if not choice.journal.is_terminal and (has_ended or not isinstance(accepted, Accepted)):
+        if (has_ended or not isinstance(accepted, Accepted)) and not journal.is_terminal:
             self._custody.distrust(account, choice)
         return count
 
-    def _note_token(self, account: ReplicaAccount, key: Key, choice: Choice, now_s: float) -> None:
+    def _note_time(self, choice: Choice, now_s: float) -> None:
         last_s = choice.last_token_s
         choice.last_token_s = now_s
         if last_s is None:
             self._meter.ttft_seconds.observe(now_s - choice.session.accepted_s)
         else:
             self._meter.inter_token_seconds.observe(now_s - last_s)
-        account.started(key)
 
     def _pump(self) -> None:
         """Send whatever may go now. Ends every entry point."""
@@ -244,7 +249,7 @@ class Dispatch:
             self._down_since_s = self.clock()
 
     def _note_idleness(self) -> None:
-        if self._idle_waiters and self.is_idle:
+        if self._idle_waiters and self.idle:
             for waiter in self._idle_waiters:
                 if not waiter.done():
                     waiter.set_result(None)

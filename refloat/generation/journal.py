@@ -85,16 +85,17 @@ class Journal(msgspec.Struct):
         Ids behind the one that completes the generation are dropped: a hybrid engine is asked for
         more than it should give, and a cancel may cross a frame.
         """
-        if self.is_terminal:
-            return Refusal.ENDED
-        if output.attempt != self.attempt or self.state not in _WITH_WORKER:
+        if self.state not in _WITH_WORKER:
+            return Refusal.ENDED if self.is_terminal else Refusal.STALE_ATTEMPT
+        if output.attempt != self.attempt:
             return Refusal.STALE_ATTEMPT
         if output.offset != len(self.emitted):
             return Refusal.OFFSET_GAP
         ids, finish = self._cut(output.ids)
         logprobs = output.logprobs[: len(ids)] if output.logprobs is not None else None
         if ids:
-            self.apply(GenerationEvent.OUTPUT)
+            if self.state is not GenerationState.RUNNING:
+                self.apply(GenerationEvent.OUTPUT)
             self.emitted.extend(ids)
             if logprobs is not None:
                 self.logprobs.extend(logprobs)

@@ -45,9 +45,9 @@ class Generations:
         return all(drain.result() for drain in drains)
 
     @property
-    def is_idle(self) -> bool:
+    def idle(self) -> bool:
         """Whether no session of any model is under way."""
-        return all(intake.dispatch.is_idle for intake in self._intakes.values())
+        return all(intake.dispatch.idle for intake in self._intakes.values())
 
     def _intake(self, model: str) -> Intake:
         intake = self._intakes.get(model)

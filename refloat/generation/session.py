@@ -135,24 +135,32 @@ class Session:
         """How much of a prompt was cached when it was first computed; later ones do not count."""
         self._cached.setdefault(prompt_index, tokens)
 
-    def deliver(self, choice: "Choice", text: str, logprobs: tuple[TokenLogprob, ...]) -> None:
-        """Final text of a choice; may be empty."""
+    def deliver(
+        self,
+        choice: "Choice",
+        text: str,
+        logprobs: tuple[TokenLogprob, ...],
+        kept_bytes: int = 0,
+    ) -> None:
+        """Final text of a choice; may be empty. `kept_bytes`: what its journal grew by meanwhile."""
+        self.lease.adjust(kept_bytes)
         if self._ranking is not None:
             self._ranking.add(choice.journal.generation, choice.prompt_index, text, logprobs)
-            self._count(len(text) + _LOGPROB_BYTES * len(logprobs))
-            return
-        if choice.echo:
-            echo, choice.echo = choice.echo, ""
-            self._put(Delta(choice.journal.index, echo), len(echo))
-        if text or logprobs:
-            self._put(
-                Delta(choice.journal.index, text, logprobs),
-                len(text) + _LOGPROB_BYTES * len(logprobs),
-            )
+            size_bytes = len(text) + _LOGPROB_BYTES * len(logprobs)
+            self._unread_bytes += size_bytes
+            self.lease.adjust(size_bytes)
+        elif text or logprobs:
+            if choice.echo:
+                echo, choice.echo = choice.echo, ""
+                self._put(Delta(choice.journal.index, echo), len(echo))
+            size_bytes = len(text) + _LOGPROB_BYTES * len(logprobs) if logprobs else len(text)
+            self._put(Delta(choice.journal.index, text, logprobs), size_bytes)
 
     def end_choice(self, choice: "Choice", reason: FinishReason) -> None:
         """A choice is complete; with the last one so is the session."""
         if self._ranking is None:
+            if choice.echo:
+                self._put(Delta(choice.journal.index, choice.echo), len(choice.echo))
             self._put(ChoiceEnd(choice.journal.index, reason))
         else:
             self._ranking.end(choice.journal, choice.prompt_index, reason)
@@ -182,13 +190,11 @@ class Session:
         self.terminal = event
         self._put(event)
 
-    def _put(self, event: Event, size_bytes: int = 0) -> None:
-        self._count(size_bytes + _EVENT_BYTES)
+    def _put(self, event: Event, text_bytes: int = 0) -> None:
+        size_bytes = text_bytes + _EVENT_BYTES
+        self._unread_bytes += size_bytes
+        self.lease.adjust(size_bytes)
         self._pending.append(event)
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
-
-    def _count(self, size_bytes: int) -> None:
-        self._unread_bytes += size_bytes
-        self.lease.adjust(size_bytes)

@@ -369,7 +369,7 @@ class Stage:
 
     def assert_clean(self) -> None:
         """Nothing runs, waits, or is held for anybody."""
-        assert self.dispatch.is_idle
+        assert self.dispatch.idle
         assert self.budget.held_bytes == 0
         for gauge in ("refloat_waiting", "refloat_running", "refloat_kv_blocks_used"):
             assert self.metric(gauge) == 0, gauge

@@ -22,7 +22,7 @@ def test_client_gone_at_any_token_frees_everything(stage: Stage, steps: int) -> 
         stage.step(steps)
         session.cancel()
         session.cancel()
-        assert stage.dispatch.is_idle
+        assert stage.dispatch.idle
         assert len(replica.cancels) == (1 if steps < 4 else 0)
         stage.run_dry()
         stage.assert_clean()

@@ -14,9 +14,9 @@ def test_submit_finds_the_model_by_its_name(stage: Stage) -> None:
 
     async def scene() -> None:
         session = await service.submit(stage.request((1, 2)))
-        assert not service.is_idle
+        assert not service.idle
         assert (await stage.finish(session)).text() == text_of((1, 2), 4)
-        assert service.is_idle
+        assert service.idle
 
     asyncio.run(scene())
 
