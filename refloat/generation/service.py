@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from refloat.generation.gate import unavailability
 from refloat.generation.intake import Intake
 from refloat.generation.request import GenerationRequest, Prompt
 from refloat.generation.session import Session
+from refloat.supervisor.fleet import Fleet
 from refloat.wire.problem import ProblemError, ProblemKind
 
 #: Names listed in an error; more would be an answer in itself.
@@ -15,9 +17,11 @@ _MAX_NAMED = 20
 class Generations:
     """Finds the model by its name. Every method raises `ProblemError`."""
 
-    def __init__(self, intakes: Mapping[str, Intake]) -> None:
-        """`intakes` is read at every call, so that models may come and go."""
+    def __init__(self, intakes: Mapping[str, Intake], fleet: Fleet | None = None) -> None:
+        """`intakes` is read at every call, so that models may come and go. A model that `fleet` knows
+        but that has no intake (it could not even be fetched) is told as what it is there."""
         self._intakes = intakes
+        self._fleet = fleet
 
     async def submit(self, request: GenerationRequest) -> Session:
         """See `Intake.submit`. The caller owes the session a `cancel` if it stops reading early."""
@@ -52,6 +56,10 @@ class Generations:
     def _intake(self, model: str) -> Intake:
         intake = self._intakes.get(model)
         if intake is None:
+            snapshot = self._fleet.get(model) if self._fleet is not None else None
+            problem = unavailability(model, snapshot) if snapshot is not None else None
+            if problem is not None:
+                raise problem.raised()
             names = [repr(name) for name in self._intakes]
             known = ", ".join(names[:_MAX_NAMED]) or "none"
             if len(names) > _MAX_NAMED:

@@ -38,11 +38,11 @@ from refloat.wire.messages import (
     Output,
     SamplingParams,
     Step,
-    TokenTable,
     ToWorker,
     pack_ids,
     unpack_ids,
 )
+from refloat.wire.prep_messages import TokenTable
 from refloat.wire.problem import Problem, ProblemError, ProblemKind
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -5,6 +5,7 @@ import pytest
 
 from refloat.generation.request import TextPrompt
 from refloat.generation.service import Generations
+from refloat.supervisor.fleet import Availability
 from refloat.wire.problem import ProblemError, ProblemKind
 from tests.unit.generation.conftest import Stage, text_of
 
@@ -68,5 +69,17 @@ def test_drain_waits_for_every_model(stage_of: type[Stage]) -> None:
         await two.finish(session)
         assert await drain
         assert (await one.refusal((1,))).kind is ProblemKind.DRAINING
+
+    asyncio.run(scene())
+
+
+def test_model_that_never_came_to_be_is_told_with_its_reason(stage: Stage) -> None:
+    service = Generations({}, stage.fleet)
+
+    async def scene() -> None:
+        stage.publish(Availability.FAILED, reason="no tokenizer in the folder")
+        with pytest.raises(ProblemError, match="no tokenizer in the folder") as caught:
+            await service.submit(stage.request())
+        assert caught.value.problem.kind is ProblemKind.MODEL_FAILED
 
     asyncio.run(scene())
