@@ -66,7 +66,9 @@ def operations(context: ApiContext, openapi: Handler) -> list[Operation]:
             "This model would serve a request",
             gives=any_object,
         ),
-        Operation("GET", "/v2/models/{model:path}", health.model, "KServe", gives=any_object),
+        Operation(
+            "GET", "/v2/models/{model:path}", health.model, "A model, for KServe", gives=any_object
+        ),
         Operation("GET", "/health", health.summary, "Everything at a glance", gives=any_object),
         Operation(
             "GET",
@@ -76,7 +78,9 @@ def operations(context: ApiContext, openapi: Handler) -> list[Operation]:
             gives=str,
             media_type="text/plain",
         ),
-        Operation("GET", "/openapi.json", openapi, "This document", gives=any_object),
+        Operation(
+            "GET", "/openapi.json", openapi, "These routes in OpenAPI's form", gives=any_object
+        ),
     ]
 
 

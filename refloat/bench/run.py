@@ -18,8 +18,8 @@ class BenchPlan:
 
     folder: Path
     """Model folder with OpenVINO IR."""
-    vocab_size: int
     device: str = "CPU"
+    context_length: int = 0
     streams: Sequence[int] = (1, 4, 16)
     tokens: int = 64
     rounds: int = 20
@@ -39,12 +39,14 @@ def run_bench(plan: BenchPlan, progress: Progress) -> list[report.Row]:
         "device": plan.device,
     }
     model = {"model": str(plan.folder), "name": "bench", **settings}
+    if plan.context_length:
+        model["context_length"] = plan.context_length
     rows: list[report.Row] = []
     with ExitStack() as stack:
         progress("starting the server and the bare engine")
         server = stack.enter_context(Server.start(config={"models": [model]}, log_level="info"))
         bare = stack.enter_context(BareEngine(str(plan.folder), settings))
-        prompts = Prompts(plan.vocab_size)
+        prompts = Prompts()
         for streams in plan.streams:
             result = measure.throughput(
                 server, "bench", bare, prompts,

@@ -81,6 +81,32 @@ def status(
     raise typer.Exit(show_status(url, api_key_file, as_json=as_json, timeout_s=timeout_s))
 
 
+@app.command()
+def bench(
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for serve")] = "smollm2",
+    device: Annotated[str, typer.Option(help="OpenVINO device for both sides")] = "CPU",
+    streams: Annotated[str, typer.Option(help="Concurrent streams to measure")] = "1,4,16",
+    tokens: Annotated[int, typer.Option(min=2, help="Tokens of every answer")] = 64,
+    rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds")] = 20,
+    markdown: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also write the report as Markdown")
+    ] = None,
+) -> None:
+    """Measure the server beside the bare engine, in turns, and show ratios with intervals."""
+    from refloat.cli.bench import bench as run_bench
+    from refloat.cli.bench import parse_streams
+
+    try:
+        wanted = parse_streams(streams)
+    except ValueError as error:
+        raise typer.BadParameter(f"{streams!r} is no list of numbers such as 1,4,16") from error
+    raise typer.Exit(
+        run_bench(
+            model, device=device, streams=wanted, tokens=tokens, rounds=rounds, markdown=markdown
+        )
+    )
+
+
 @models_app.command("pull")
 def models_pull(model: ModelArgument) -> None:
     """Fetch and convert a model now, so that serving it needs no network."""

@@ -125,10 +125,15 @@ def _range(info: inspect.IntType | inspect.FloatType) -> str:
     if info.ge is not None and info.le is not None:
         return f" from {info.ge} to {info.le}"
     if info.ge is not None:
-        return f" of at least {info.ge:g}"
+        return f" of at least {_plain(info.ge)}"
     if info.gt is not None:
-        return f" above {info.gt:g}"
+        return f" above {_plain(info.gt)}"
     return ""
+
+
+def _plain(value: float) -> str:
+    """A number in full: six digits of a megabyte would be another number."""
+    return str(int(value)) if float(value).is_integer() else f"{value:g}"
 
 
 def _without_metadata(info: inspect.Type) -> inspect.Type:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Self
 
-from refloat.wire.messages import TokenTable, unpack_ids
+from refloat.wire.messages import unpack_ids
+from refloat.wire.prep_messages import TokenTable
 
 #: Whole texts kept ready; beyond this many they are sliced out again (a bound, never reached by a
 #: vocabulary of today).

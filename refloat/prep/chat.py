@@ -7,7 +7,7 @@ from typing import Any
 from refloat.prep.conversation import Message, merged, normalised
 from refloat.prep.template import ChatTemplate, RenderError, Rendering
 from refloat.prep.traits import find_traits
-from refloat.wire.messages import Render
+from refloat.wire.prep_messages import Render
 from refloat.wire.problem import ProblemError, ProblemKind
 
 #: Stands at the end of a message that the model is to go on with. Its own trailing space shows

@@ -8,16 +8,8 @@ from refloat.prep.chat import ChatRenderer
 from refloat.prep.limits import TimeLimitError, disarm
 from refloat.prep.table import TokenBytes
 from refloat.prep.tokens import Tokenizer
-from refloat.wire.messages import (
-    Detokenize,
-    PrepRefused,
-    Render,
-    Text,
-    Tokenize,
-    Tokens,
-    pack_ids,
-    unpack_ids,
-)
+from refloat.wire.messages import pack_ids, unpack_ids
+from refloat.wire.prep_messages import Detokenize, PrepRefused, Render, Text, Tokenize, Tokens
 from refloat.wire.problem import Problem, ProblemError, ProblemKind
 
 Job = Render | Tokenize | Detokenize

@@ -16,15 +16,9 @@ from refloat.prep.jobs import JobRunner
 from refloat.prep.opening import open_model
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.frame import FrameError
-from refloat.wire.messages import (
-    PROTOCOL_VERSION,
-    Hello,
-    PrepConfigure,
-    PrepFailed,
-    PrepRefused,
-    ToPrep,
-)
+from refloat.wire.messages import PROTOCOL_VERSION, Hello
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
+from refloat.wire.prep_messages import PrepConfigure, PrepFailed, PrepRefused, ToPrep
 from refloat.wire.problem import Problem, ProblemKind
 
 _LIBRARIES = ("openvino", "openvino-tokenizers", "jinja2")

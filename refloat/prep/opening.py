@@ -13,7 +13,7 @@ from refloat.prep.template import ChatTemplate, TemplateLoadError
 from refloat.prep.tokens import Tokenizer
 from refloat.scripted.script import ScriptError, script_of
 from refloat.scripted.tokens import ScriptedTokenizer
-from refloat.wire.messages import PrepConfigure, PrepReady
+from refloat.wire.prep_messages import PrepConfigure, PrepReady
 
 
 class _Opened(NamedTuple):

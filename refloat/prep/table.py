@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from refloat.wire.messages import TokenTable, pack_ids
+from refloat.wire.messages import pack_ids
+from refloat.wire.prep_messages import TokenTable
 
 
 class TokenBytes(NamedTuple):

@@ -27,6 +27,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     match: str
     """Regular expression, searched for in the last user or tool message."""
     text: str | None = None
+    """What is said."""
     texts: tuple[str, ...] = ()
     """In place of `text`: one is chosen by the request's seed; greedy requests get the first."""
     chunk: Chunk = 3

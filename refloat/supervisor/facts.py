@@ -3,7 +3,8 @@
 from refloat.config.schema import ModelConfig
 from refloat.models.manifest import Manifest
 from refloat.supervisor.fleet import ModelFacts
-from refloat.wire.messages import CacheFacts, Capabilities, PrepReady
+from refloat.wire.messages import CacheFacts, Capabilities
+from refloat.wire.prep_messages import PrepReady
 
 _FINGERPRINT_DIGITS = 12
 

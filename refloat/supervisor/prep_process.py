@@ -18,7 +18,8 @@ from refloat.supervisor.prep_jobs import Job
 from refloat.supervisor.prep_program import PrepProgram
 from refloat.supervisor.slot import Slot
 from refloat.wire.frame import FrameError, encode_frame
-from refloat.wire.messages import (
+from refloat.wire.messages import pack_ids, unpack_ids
+from refloat.wire.prep_messages import (
     Detokenize,
     FromPrep,
     PrepConfigure,
@@ -27,8 +28,6 @@ from refloat.wire.messages import (
     Text,
     Tokenize,
     Tokens,
-    pack_ids,
-    unpack_ids,
 )
 from refloat.wire.problem import Problem, ProblemError, ProblemKind
 

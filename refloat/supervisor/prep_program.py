@@ -13,8 +13,8 @@ from refloat.supervisor.lifecycle import PREP_TABLE, Effect, WorkerEvent, Worker
 from refloat.supervisor.prep_jobs import Job, JobLine
 from refloat.supervisor.watch import Budget, Reading, Verdict, Watch
 from refloat.wire.faults import FaultKind
-from refloat.wire.messages import (
-    Hello,
+from refloat.wire.messages import Hello
+from refloat.wire.prep_messages import (
     PrepConfigure,
     PrepFailed,
     PrepReady,

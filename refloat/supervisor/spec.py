@@ -7,7 +7,8 @@ from refloat.config.home import compiled_dir
 from refloat.config.schema import ModelConfig
 from refloat.models.manifest import Manifest
 from refloat.observe.log import get_logger
-from refloat.wire.messages import PROTOCOL_VERSION, EngineSpec, PrepConfigure
+from refloat.wire.messages import PROTOCOL_VERSION, EngineSpec
+from refloat.wire.prep_messages import PrepConfigure
 
 _log = get_logger(__name__)
 

@@ -9,16 +9,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from refloat.wire.messages import (
-    PROTOCOL_VERSION,
-    FromPrep,
-    Hello,
-    PrepConfigure,
-    PrepReady,
-    Tokens,
-    unpack_ids,
-)
+from refloat.wire.messages import PROTOCOL_VERSION, Hello, unpack_ids
 from refloat.wire.pipe import Pipe
+from refloat.wire.prep_messages import FromPrep, PrepConfigure, PrepReady, Tokens
 
 DEADLINE_S = 30.0
 T = TypeVar("T")

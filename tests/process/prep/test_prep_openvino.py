@@ -10,14 +10,8 @@ import pytest
 from refloat.parsing.pipeline import OutputPipeline
 from refloat.parsing.vocabulary import Vocabulary
 from refloat.wire.exit_codes import ChildExit
-from refloat.wire.messages import (
-    Detokenize,
-    PrepFailed,
-    Render,
-    Text,
-    Tokenize,
-    pack_ids,
-)
+from refloat.wire.messages import pack_ids
+from refloat.wire.prep_messages import Detokenize, PrepFailed, Render, Text, Tokenize
 
 pytestmark = [pytest.mark.process, pytest.mark.engine]
 

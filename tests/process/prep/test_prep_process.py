@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from refloat.wire.exit_codes import ChildExit
-from refloat.wire.messages import (
-    PROTOCOL_VERSION,
+from refloat.wire.messages import PROTOCOL_VERSION, Hello, pack_ids
+from refloat.wire.prep_messages import (
     Detokenize,
-    Hello,
     PrepConfigure,
     PrepFailed,
     PrepRefused,
@@ -23,7 +22,6 @@ from refloat.wire.messages import (
     Text,
     Tokenize,
     Tokens,
-    pack_ids,
 )
 from refloat.wire.problem import ProblemKind
 

@@ -14,28 +14,30 @@ from refloat.wire.frame import encode_frame
 from refloat.wire.messages import (
     PROTOCOL_VERSION,
     Capabilities,
-    Detokenize,
-    FromPrep,
     Hello,
     Loaded,
-    PrepConfigure,
-    PrepFailed,
-    PrepReady,
-    PrepRefused,
     Probe,
     Probed,
-    Render,
     Shutdown,
-    Text,
-    Tokenize,
-    Tokens,
-    TokenTable,
-    ToPrep,
     ToWorker,
     pack_ids,
     unpack_ids,
 )
 from refloat.wire.pipe import EndOfLink, Pipe
+from refloat.wire.prep_messages import (
+    Detokenize,
+    FromPrep,
+    PrepConfigure,
+    PrepFailed,
+    PrepReady,
+    PrepRefused,
+    Render,
+    Text,
+    Tokenize,
+    Tokens,
+    TokenTable,
+    ToPrep,
+)
 from refloat.wire.problem import Problem, ProblemKind
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from refloat.parsing.pipeline import LOGPROB_FLOOR, OutputPipeline, TextOut, TokenLogprob
 from refloat.parsing.vocabulary import Vocabulary
-from refloat.wire.messages import TokenTable, pack_ids
+from refloat.wire.messages import pack_ids
+from refloat.wire.prep_messages import TokenTable
 
 END = 256
 #: Behind the 256 bytes and the end mark: pieces that begin, end and straddle characters.

@@ -3,7 +3,8 @@
 import pytest
 
 from refloat.parsing.vocabulary import Vocabulary
-from refloat.wire.messages import TokenTable, pack_ids
+from refloat.wire.messages import pack_ids
+from refloat.wire.prep_messages import TokenTable
 
 
 def table(words: list[bytes], *special: int, strip: bool = False, exact: bool = True) -> TokenTable:

@@ -9,7 +9,7 @@ import pytest
 from refloat.prep.chat import ChatRenderer
 from refloat.prep.sources import TemplateSource
 from refloat.prep.template import ChatTemplate
-from refloat.wire.messages import Render
+from refloat.wire.prep_messages import Render
 from refloat.wire.problem import ProblemError, ProblemKind
 
 CHATML = (

@@ -5,8 +5,8 @@ import pytest
 from refloat.prep.jobs import JobRunner
 from refloat.prep.opening import open_model
 from refloat.prep.table import TokenBytes
-from refloat.wire.messages import (
-    PROTOCOL_VERSION,
+from refloat.wire.messages import PROTOCOL_VERSION, pack_ids, unpack_ids
+from refloat.wire.prep_messages import (
     Detokenize,
     PrepConfigure,
     PrepReady,
@@ -15,8 +15,6 @@ from refloat.wire.messages import (
     Text,
     Tokenize,
     Tokens,
-    pack_ids,
-    unpack_ids,
 )
 from refloat.wire.problem import ProblemKind
 

@@ -10,7 +10,8 @@ from refloat.models.scripted import scripted_manifest
 from refloat.prep.opening import open_model
 from refloat.scripted.script import HELLO, ScriptError, script_of
 from refloat.scripted.tokens import ScriptedTokenizer
-from refloat.wire.messages import PROTOCOL_VERSION, PrepConfigure
+from refloat.wire.messages import PROTOCOL_VERSION
+from refloat.wire.prep_messages import PrepConfigure
 
 RULES = [{"match": "weather", "text": "Sunny Zürich."}]
 

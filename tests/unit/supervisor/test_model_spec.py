@@ -13,7 +13,8 @@ from refloat.supervisor.fleet import Availability, Fleet
 from refloat.supervisor.lifecycle import WorkerState
 from refloat.supervisor.spec import build_prep_configure, build_spec
 from refloat.wire.faults import FaultKind
-from refloat.wire.messages import CacheFacts, Capabilities, PrepReady, TokenTable
+from refloat.wire.messages import CacheFacts, Capabilities
+from refloat.wire.prep_messages import PrepReady, TokenTable
 
 _S = WorkerState
 _MANIFEST = Manifest(

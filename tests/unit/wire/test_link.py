@@ -11,15 +11,8 @@ import pytest
 from refloat.wire.faults import FaultKind
 from refloat.wire.frame import MAX_FRAME_BYTES, FrameBuffer, FrameError, encode_frame
 from refloat.wire.link import Link, LinkEnd
-from refloat.wire.messages import (
-    Cancel,
-    FaultFired,
-    FromWorker,
-    Shutdown,
-    Step,
-    Text,
-    WorkerFault,
-)
+from refloat.wire.messages import Cancel, FaultFired, FromWorker, Shutdown, Step, WorkerFault
+from refloat.wire.prep_messages import Text
 
 _DEADLINE_S = 20.0
 
