@@ -81,7 +81,7 @@ class Server:
             if ready:
                 server.wait_ready()
         except BaseException:
-            server.kill()
+            server.close()
             raise
         return server
 
@@ -94,6 +94,10 @@ class Server:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """SIGKILL what still runs, and leave nothing behind. Idempotent."""
         if self.process.poll() is None:
             self.kill()
         self._reader.join(timeout=DEFAULT_DEADLINE_S)
