@@ -86,7 +86,7 @@ class Gateway:
             _log.error("model_failed", model=name, reason=reason)
         self._models = {model.name: self._build_model(model, created) for model in resolved}
         self._generations = Generations(
-            {name: model.intake for name, model in self._models.items()}
+            {name: model.intake for name, model in self._models.items()}, self._fleet
         )
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
         self._tasks: dict[asyncio.Task[Any], str] = {}

@@ -10,10 +10,10 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from refloat.prep.child import report, settle
 from refloat.prep.error import PrepError
 from refloat.prep.jobs import JobRunner
 from refloat.prep.opening import open_model
+from refloat.wire.child import PREP_OOM_SCORE, report, settle
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.frame import FrameError
 from refloat.wire.messages import PROTOCOL_VERSION, Hello
@@ -28,6 +28,10 @@ class ProtocolError(Exception):
     """The gateway sent what is not legal here."""
 
 
+#: The name this process goes by, in `ps` and in its log.
+PROGRAM = "refloat-prep"
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run prep; leaves with a code of `ChildExit` and without destructors, some of which crash."""
     parser = argparse.ArgumentParser(prog="refloat.prep")
@@ -37,17 +41,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         code = _serve(options.link_fd)
     except (FrameError, ProtocolError) as error:
-        report(f"protocol: {error}")
+        report(PROGRAM, f"protocol: {error}")
         code = ChildExit.PROTOCOL
     except LinkClosedError:
         code = ChildExit.ASKED
     except BaseException:  # noqa: BLE001 - reported; the process ends here whatever it was
-        report(traceback.format_exc())
+        report(PROGRAM, traceback.format_exc())
     os._exit(code)
 
 
 def _serve(link_fd: int) -> ChildExit:
-    has_parent = settle()
+    has_parent = settle(PROGRAM, oom_score=PREP_OOM_SCORE)
     pipe: Pipe[ToPrep] = Pipe(link_fd, ToPrep)
     if not has_parent or pipe.is_abandoned():
         return ChildExit.ORPHANED
@@ -68,11 +72,11 @@ def _open(pipe: Pipe[ToPrep], configure: PrepConfigure) -> JobRunner | None:
     try:
         runner, ready = open_model(configure)
     except PrepError as error:
-        report(str(error))
+        report(PROGRAM, str(error))
         pipe.send(PrepFailed(str(error)))
         return None
     except Exception as error:  # noqa: BLE001 - reported, and told to the gateway
-        report(traceback.format_exc())
+        report(PROGRAM, traceback.format_exc())
         pipe.send(PrepFailed(f"{type(error).__name__} while opening the tokenizer"))
         return None
     pipe.send(ready)

@@ -21,8 +21,8 @@ import msgspec
 
 from refloat.engines.engine_text import clean_message
 from refloat.models.gguf import GgufError, read_gguf
+from refloat.wire.child import settle
 from refloat.wire.exit_codes import ChildExit
-from refloat.worker.child import settle
 
 _STAGES = ("reading", "converting", "saving", "done")
 _WORK_NAME = ".work"

@@ -17,6 +17,7 @@ from refloat.engines.base import Engine, LoadError
 from refloat.engines.engine_text import load_error
 from refloat.engines.faulty import FaultHooks
 from refloat.engines.registry import build_engine
+from refloat.wire.child import settle
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.faults import FaultKind
 from refloat.wire.frame import FrameError
@@ -33,7 +34,6 @@ from refloat.wire.messages import (
 )
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
 from refloat.wire.progress import Phase, ProgressWriter
-from refloat.worker.child import settle
 from refloat.worker.loop import ProtocolError, WorkerLoop
 
 _LIBRARIES = ("openvino", "openvino-genai", "openvino-tokenizers")

@@ -1,6 +1,7 @@
-"""What a process of ours does to itself at its start: it dies with its parent and before it.
+"""What a child of ours does to itself at its start: it dies with its parent and before it.
 
-For programs that run native code for the gateway (the worker, a conversion). Linux only.
+For every program that runs native or hostile things for the gateway: worker, prep, conversion. Linux
+only.
 """
 
 import ctypes
@@ -12,11 +13,12 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
-#: The kernel takes a worker before it takes the gateway.
-_OOM_SCORE = 800
+#: The kernel takes prep before a worker, and both before the gateway.
+WORKER_OOM_SCORE = 800
+PREP_OOM_SCORE = 900
 
 
-def settle(name: str, *, stdout_fd: int | None = None) -> bool:
+def settle(name: str, *, oom_score: int = WORKER_OOM_SCORE, stdout_fd: int | None = None) -> bool:
     """Tie this process to its parent; false if the parent was gone before that was done.
 
     `stdout_fd`: where what native code prints on stdout shall go (default: stderr). Failing to raise
@@ -25,14 +27,20 @@ def settle(name: str, *, stdout_fd: int | None = None) -> bool:
     parent = os.getppid()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
-        print(f"no parent-death signal: errno {ctypes.get_errno()}", file=sys.stderr)  # noqa: T201
+        report(name, f"no parent-death signal: errno {ctypes.get_errno()}")
     libc.prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's ^C is for the gateway to handle
     faulthandler.enable(all_threads=True)
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     os.dup2(2 if stdout_fd is None else stdout_fd, 1)
     try:
-        Path("/proc/self/oom_score_adj").write_text(str(_OOM_SCORE))
+        Path("/proc/self/oom_score_adj").write_text(str(oom_score))
     except OSError as error:
-        print(f"oom_score_adj stays: {error}", file=sys.stderr)  # noqa: T201
+        report(name, f"oom_score_adj stays: {error}")
     return os.getppid() == parent
+
+
+def report(program: str, text: str) -> None:
+    """A line on stderr, which is a child's log."""
+    sys.stderr.write(f"{program}: {text}\n")
+    sys.stderr.flush()
