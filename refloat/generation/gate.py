@@ -48,9 +48,11 @@ def draining(model: str) -> Problem:
     )
 
 
-def _retry_after_s(snapshot: ModelSnapshot | None) -> float:
+def _retry_after_s(snapshot: ModelSnapshot | None) -> float | None:
+    """`None`: nobody knows, or waiting does not help."""
     estimate = snapshot.retry_after_s if snapshot is not None else None
-    return _DEFAULT_RETRY_AFTER_S if estimate is None else estimate
+    has_failed = snapshot is not None and snapshot.availability is Availability.FAILED
+    return _DEFAULT_RETRY_AFTER_S if estimate is None and not has_failed else estimate
 
 
 class Gate:

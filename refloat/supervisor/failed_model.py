@@ -2,6 +2,7 @@
 
 from refloat.supervisor.fleet import Availability, Fleet, ModelSnapshot
 from refloat.wire.faults import FaultKind
+from refloat.wire.paths import without_folders
 
 
 def publish_failed(
@@ -19,7 +20,7 @@ def publish_failed(
         availability=Availability.FAILED,
         workers=(),
         facts=None,
-        reason=reason,
+        reason=without_folders(reason),
         cause=cause,
     )
     fleet.publish(snapshot)

@@ -33,6 +33,7 @@ from refloat.supervisor.worker_program import WorkerProgram
 from refloat.supervisor.worker_watch import WorkerWatch
 from refloat.wire.faults import FaultKind
 from refloat.wire.messages import FromWorker
+from refloat.wire.paths import without_folders
 
 _SETTLED = frozenset({Availability.READY, Availability.FAILED})
 #: Nothing passes by itself that has one of these causes.
@@ -211,7 +212,7 @@ class ModelSupervisor:
             availability=availability,
             workers=(self._worker_snapshot(),),
             facts=self._facts,
-            reason=None if fault is None else fault.reason,
+            reason=None if fault is None else without_folders(fault.reason),
             cause=None if fault is None else fault.kind,
             retry_after_s=self._retry_after_s(availability, fault),
             restarts=dict(self._program.restarts),
@@ -244,7 +245,7 @@ class ModelSupervisor:
             state=slot.state,
             since_s=slot.since_s,
             cause=None if slot.fault is None else slot.fault.kind,
-            reason=None if slot.fault is None else slot.fault.reason,
+            reason=None if slot.fault is None else without_folders(slot.fault.reason),
             pid=None if slot.child is None else slot.child.pid,
             load_s=None if program.loaded is None else program.loaded.load_s,
             cache=None if program.probed is None else program.probed.cache,

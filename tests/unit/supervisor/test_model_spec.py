@@ -111,9 +111,9 @@ def test_availability_of_a_stopping_model_is_draining() -> None:
 
 def test_publish_failed_names_the_reason_without_any_worker() -> None:
     fleet = Fleet()
-    publish_failed(fleet, name="m", created=1, reason="no such folder")
+    publish_failed(fleet, name="m", created=1, reason="/srv/m: no such folder")
     snapshot = fleet.get("m")
     assert snapshot is not None
     assert snapshot.availability is Availability.FAILED
-    assert (snapshot.reason, snapshot.cause) == ("no such folder", FaultKind.BAD_CONFIGURATION)
+    assert (snapshot.reason, snapshot.cause) == ("m: no such folder", FaultKind.BAD_CONFIGURATION)
     assert snapshot.workers == ()
