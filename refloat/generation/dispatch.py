@@ -23,8 +23,14 @@ from refloat.generation.scheduler import Pace, Room, decide
 from refloat.generation.session import Session
 from refloat.generation.states import GenerationState
 from refloat.observe.metrics import Metrics
-from refloat.supervisor.fleet import Availability, Fleet, ModelSnapshot, Replica
-from refloat.wire.faults import FaultKind
+from refloat.supervisor.fleet import (
+    Availability,
+    Fleet,
+    ModelSnapshot,
+    Rebuild,
+    Replica,
+    ReplicaLoss,
+)
 from refloat.wire.messages import Output, Refused, Step
 
 #: Waiting for such a model is over at once.
@@ -124,16 +130,17 @@ class Dispatch:
             self._note_readiness()
             self._pump()
 
-    def replica_lost(self, worker_id: int, cause: FaultKind, reason: str) -> None:
+    def replica_lost(self, worker_id: int, loss: ReplicaLoss) -> Rebuild:
         """A worker is gone with all it held: what it was running is parked."""
         account = self._custody.accounts.pop(worker_id, None)
         if account is None:
-            return
+            return Rebuild.SAME
         self._note_readiness()
         count = self._custody.lose(account)
-        self._custody.log.warning("replica_lost", worker=worker_id, cause=cause, running=count)
+        self._custody.log.warning("replica_lost", worker=worker_id, cause=loss.cause, running=count)
         self._end_if_hopeless()
         self._pump()
+        return Rebuild.SAME
 
     def model_changed(self, snapshot: ModelSnapshot) -> None:
         """Whoever waits for the model looks again; nobody goes on waiting for a failed one."""

@@ -105,6 +105,28 @@ class Fleet:
         return tuple(self._models.values())
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaLoss:
+    """How a replica was lost, as far as that matters to the generations it had."""
+
+    cause: FaultKind
+    reason: str
+    batch: tuple[int, ...] = ()
+    """Generations named by the progress page for the step under way; empty: none was."""
+    is_external: bool = False
+    """By a signal that nobody here sent and no kernel line explains, or by the operator: nobody's
+    request is to be suspected."""
+    incident_id: str | None = None
+
+
+class Rebuild(StrEnum):
+    """What the next worker should be like, by the word of those whose generations it will run."""
+
+    SAME = "same"
+    SAFER = "safer"
+    """The next rung of the ladder: a lone suspect has failed."""
+
+
 class Replica(Protocol):
     """A worker that is READY, as dispatch sees it. Sending never blocks; a dead one ignores it."""
 
@@ -135,7 +157,7 @@ class ReplicaListener(Protocol):
 
     def replica_suspect(self, worker_id: int, *, suspect: bool) -> None: ...
 
-    def replica_lost(self, worker_id: int, cause: FaultKind, reason: str) -> None: ...
+    def replica_lost(self, worker_id: int, loss: ReplicaLoss) -> Rebuild: ...
 
     def model_changed(self, snapshot: ModelSnapshot) -> None:
         """The model's availability changed (after the snapshot was published)."""

@@ -12,7 +12,7 @@ from refloat.faults.plan import spend
 from refloat.observe.metrics import Metrics
 from refloat.supervisor.child import Child
 from refloat.supervisor.exits import Fault, explain_load_failed, explain_worker_fault
-from refloat.supervisor.fleet import ReplicaListener
+from refloat.supervisor.fleet import ReplicaListener, ReplicaLoss
 from refloat.supervisor.hello import judge_hello, unexpected
 from refloat.supervisor.history import Loss
 from refloat.supervisor.lifecycle import WORKER_TABLE, Effect, WorkerEvent, WorkerState
@@ -229,7 +229,7 @@ class WorkerProgram:
         replica.is_lost = True
         self._had_progress = replica.has_progressed
         self._is_idle = not replica.owes
-        self._listener.replica_lost(replica.worker_id, fault.kind, fault.reason)
+        self._listener.replica_lost(replica.worker_id, ReplicaLoss(fault.kind, fault.reason))
 
     def _ask_to_leave(self, child: Child) -> None:
         """An idle worker is told; one that runs or loads would not listen in time."""

@@ -29,6 +29,13 @@ from refloat.testing.patience import DEFAULT_DEADLINE_S, eventually
 _KEPT_LINES = 20_000
 
 
+class _PlainDumper(yaml.SafeDumper):
+    """Writes what occurs twice twice: a configuration has no aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
 class ServerEndedError(AssertionError):
     """The server left before it could be used; the message holds its last words."""
 
@@ -64,7 +71,7 @@ class Server:
         folder = tempfile.TemporaryDirectory(prefix="refloat-")
         if config is not None:
             path = Path(folder.name) / "refloat.yaml"
-            path.write_text(yaml.safe_dump(dict(config)))
+            path.write_text(yaml.dump(dict(config), Dumper=_PlainDumper))
             command += ["--config", str(path)]
         else:
             command += arguments

@@ -16,12 +16,18 @@ from refloat.config.schema import ModelConfig
 from refloat.models.manifest import Manifest
 from refloat.observe.metrics import Metrics
 from refloat.supervisor.backoff import BackoffPolicy
-from refloat.supervisor.fleet import Availability, Fleet, ModelSnapshot, Replica
+from refloat.supervisor.fleet import (
+    Availability,
+    Fleet,
+    ModelSnapshot,
+    Rebuild,
+    Replica,
+    ReplicaLoss,
+)
 from refloat.supervisor.knobs import Knobs
 from refloat.supervisor.lifecycle import WorkerState
 from refloat.supervisor.probe import ProbeStore
 from refloat.supervisor.supervisor import ModelSupervisor
-from refloat.wire.faults import FaultKind
 from refloat.wire.messages import Refused, Step
 
 DEADLINE_S = 40.0
@@ -69,9 +75,10 @@ class Recorder:
     def replica_suspect(self, worker_id: int, *, suspect: bool) -> None:
         self._note("suspect" if suspect else "well", worker_id)
 
-    def replica_lost(self, worker_id: int, cause: FaultKind, reason: str) -> None:
+    def replica_lost(self, worker_id: int, loss: ReplicaLoss) -> Rebuild:
         assert self._availability() is not Availability.READY
-        self._note("lost", worker_id, cause)
+        self._note("lost", worker_id, loss.cause)
+        return Rebuild.SAME
 
     def model_changed(self, snapshot: ModelSnapshot) -> None:
         assert self.fleet.get(NAME) is snapshot

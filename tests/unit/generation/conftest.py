@@ -28,7 +28,13 @@ from refloat.kv.blocks import blocks_for
 from refloat.models.manifest import SamplingDefaults
 from refloat.observe.metrics import Metrics
 from refloat.parsing.vocabulary import Vocabulary
-from refloat.supervisor.fleet import Availability, Fleet, ModelFacts, ModelSnapshot
+from refloat.supervisor.fleet import (
+    Availability,
+    Fleet,
+    ModelFacts,
+    ModelSnapshot,
+    ReplicaLoss,
+)
 from refloat.wire.faults import FaultKind
 from refloat.wire.messages import (
     Add,
@@ -302,7 +308,7 @@ class Stage:
         assert replica is not None
         replica.is_dead = True
         self.publish(availability, **more)
-        self.dispatch.replica_lost(replica.worker_id, FaultKind.DEATH, "killed")
+        self.dispatch.replica_lost(replica.worker_id, ReplicaLoss(FaultKind.DEATH, "killed"))
 
     def step(self, times: int = 1) -> None:
         for _ in range(times):

@@ -18,7 +18,7 @@ from hypothesis.stateful import (
 from refloat.generation.events import ChoiceEnd, Completed, Delta, Failed, FinishReason
 from refloat.generation.limits import Limits
 from refloat.generation.session import Session
-from refloat.supervisor.fleet import Availability
+from refloat.supervisor.fleet import Availability, ReplicaLoss
 from refloat.wire.faults import FaultKind
 from refloat.wire.messages import Capabilities, Output, Refused, Step
 from refloat.wire.problem import Problem, ProblemError, ProblemKind
@@ -174,7 +174,7 @@ class Machine(RuleBasedStateMachine):
         replica.is_dead = True
         if not self.replicas:
             self.stage.publish(Availability.FAILED if failed else Availability.RECOVERING)
-        self.stage.dispatch.replica_lost(replica.worker_id, FaultKind.DEATH, "killed")
+        self.stage.dispatch.replica_lost(replica.worker_id, ReplicaLoss(FaultKind.DEATH, "killed"))
 
     @precondition(lambda self: self.old_frames)
     @rule(number=st.integers(0, 9))

@@ -21,7 +21,7 @@ from refloat.observe.metrics import Metrics
 from refloat.supervisor.backoff import BackoffPolicy
 from refloat.supervisor.child import Child
 from refloat.supervisor.exits import Fault
-from refloat.supervisor.fleet import ModelSnapshot, Replica
+from refloat.supervisor.fleet import ModelSnapshot, Rebuild, Replica, ReplicaLoss
 from refloat.supervisor.inbox import (
     Alarm,
     Condemned,
@@ -210,11 +210,12 @@ class Witness:
         assert suspect is not self.is_suspect
         self.is_suspect = suspect
 
-    def replica_lost(self, worker_id: int, cause: FaultKind, reason: str) -> None:
+    def replica_lost(self, worker_id: int, loss: ReplicaLoss) -> Rebuild:
         self._check(worker_id)
-        assert reason
+        assert loss.reason
         self.replica = None
         self.log.append(("lost", worker_id))
+        return Rebuild.SAME
 
     def model_changed(self, snapshot: ModelSnapshot) -> None:
         raise AssertionError("not told by a slot")
