@@ -1,8 +1,10 @@
 """`/tokenize` and `/detokenize`: prep answers them, so they work while a worker is busy or gone."""
 
+from collections.abc import Sequence
+
 from refloat.api.body import read_json_body
 from refloat.api.context import ApiContext
-from refloat.api.errors import Answer, encode_json
+from refloat.api.errors import Answer, encode_json, invalid
 from refloat.api.facts import Call
 from refloat.api.lookup import served_model
 from refloat.api.schema.answers import DetokenizeAnswer, TokenizeAnswer
@@ -41,8 +43,18 @@ class Tokens:
             ids = ids_of(parsed)
             model = served_model(context.fleet, parsed.model)
             call.facts.model = model.name
+            if model.facts is not None:
+                _check_vocabulary(ids, model.facts.vocab_size)
             async with ClientWatch(call.receive):
                 text = await context.generations.detokenize(
                     model.name, ids, skip_special_tokens=bool(parsed.skip_special_tokens)
                 )
         return Answer(encode_json(DetokenizeAnswer(text)))
+
+
+def _check_vocabulary(ids: Sequence[int], size: int) -> None:
+    """Ids without a text would be left out in silence. Raises `ProblemError`."""
+    for index, token in enumerate(ids):
+        if token >= size:
+            message = f"{token} is no token id of this model; ids are from 0 to {size - 1}."
+            raise invalid(message, f"tokens[{index}]")

@@ -170,6 +170,7 @@ def test_chat_can_be_tokenized(gateway: Any) -> None:
         ("/v1/detokenize", {"tokens": "x"}, "tokens"),
         ("/v1/detokenize", {"tokens": [1, -1]}, "tokens[1]"),
         ("/v1/detokenize", {"tokens": [1, 2**40]}, "tokens[1]"),
+        ("/v1/detokenize", {"tokens": [1, 2048]}, "tokens[1]"),
     ],
 )
 def test_token_body_at_fault_names_its_field(
