@@ -1,4 +1,4 @@
-"""Models that cannot be used: said at once and everywhere, and no burden to the good ones beside them."""
+"""Models that cannot be used: said at once and everywhere, and no burden to those beside them."""
 
 import json
 import re

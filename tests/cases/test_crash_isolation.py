@@ -195,6 +195,41 @@ def test_field_out_of_range_does_not_reach_a_real_engine(engine: Server, error_o
     assert check_ranges(engine, "tiny-llm", "Tell me a story", error_of)
 
 
+#: The ends of the documented ranges, at which engines are particular.
+EDGES: list[dict[str, Any]] = [
+    {"temperature": 2},
+    {"temperature": 1e-9},
+    {"top_p": 0},
+    {"top_p": 1},
+    {"top_k": -1},
+    {"top_k": 0},
+    {"top_k": 2**31 - 1},
+    {"min_p": 0},
+    {"min_p": 1},
+    {"presence_penalty": -2, "frequency_penalty": 2},
+    {"repetition_penalty": 1e-9},
+    {"repetition_penalty": 10},
+    {"seed": -(2**63)},
+    {"seed": 2**63 - 1},
+    {"min_tokens": 4},
+    {"min_tokens": 4, "ignore_eos": True},
+    {"stop_token_ids": [0]},
+]
+
+
+@pytest.mark.engine
+@pytest.mark.case(25)
+def test_every_value_inside_the_documented_ranges_is_taken_by_a_real_engine(
+    engine: Server,
+) -> None:
+    client = engine.client()
+    for fields in EDGES:
+        for temperature in (0, 1):
+            every = {"model": "tiny-llm", "max_tokens": 4, "temperature": temperature, **fields}
+            answer = client.chat("Hi", **every)
+            assert answer.status == 200, (fields, answer.body)
+
+
 def nested(depth: int, opening: str, closing: str) -> str:
     """`depth` brackets around nothing."""
     return opening * depth + closing * depth
@@ -216,7 +251,7 @@ def test_deep_nesting_costs_its_sender_a_400_and_the_server_nothing(
         head + '"metadata":' + nested(100_000, '{"a":', "}").replace('{"a":}', "{}") + "}",
         head + tool % schema,
         head + '"chat_template_kwargs":' + schema + "}",
-        head + '"response_format":{"type":"json_schema","json_schema":{"schema":%s}}}' % schema,
+        head + '"response_format":' + schema + "}",
     ]
     before = gateway.memory_info().rss
     for body in bodies:

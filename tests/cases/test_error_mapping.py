@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from refloat.api.schema.chat import ChatBody
 from refloat.testing.client import Answer
 from refloat.testing.harness import Server
 from refloat.testing.patience import eventually
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.process
 CHAT = "/v1/chat/completions"
 ErrorOf = Callable[[Answer], dict[str, Any]]
 
-TOOL = {
+TOOL: dict[str, Any] = {
     "type": "function",
     "function": {"name": "f", "parameters": {"type": "object", "properties": {}}},
 }
@@ -130,13 +131,7 @@ def test_context_overflow_has_its_code_the_limit_and_the_count(
 @pytest.mark.case(11)
 def test_null_is_as_good_as_absent_for_every_optional_field(scripted: Server) -> None:
     client = scripted.client()
-    fields = (
-        "stream stream_options max_tokens max_completion_tokens min_tokens temperature top_p "
-        "top_k min_p n seed stop include_stop_str_in_output stop_token_ids presence_penalty "
-        "frequency_penalty repetition_penalty logprobs top_logprobs ignore_eos user metadata "
-        "chat_template_kwargs tools tool_choice parallel_tool_calls response_format logit_bias "
-        "reasoning_effort store service_tier functions function_call modalities audio prediction"
-    ).split()
+    fields = set(ChatBody.__struct_fields__) - {"model", "messages"}
     for names in [fields, *([name] for name in fields)]:
         body = {"model": "plain", "messages": [{"role": "user", "content": "Hi"}]}
         answer = client.post(CHAT, {**body, **dict.fromkeys(names)})
