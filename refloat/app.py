@@ -4,7 +4,7 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -188,17 +188,18 @@ class Gateway:
         config, name = resolved.config, resolved.name
         limits = model_limits(config, self._server)
         dispatch = Dispatch(name, self._fleet, limits, self._metrics)
+        listener = _Listener(dispatch)
         supervisor = ModelSupervisor(
             name=name,
             created=created,
             config=config,
             manifest=resolved.manifest,
             model_path=str(resolved.path) if resolved.path else "",
-            listener=_Listener(dispatch),
+            listener=listener,
             fleet=self._fleet,
             metrics=self._metrics,
         )
-        vocabulary = _VocabularyOf(supervisor)
+        vocabulary = listener.on_ready = _VocabularyOf(supervisor)
         intake = Intake(dispatch, supervisor.prep, vocabulary, self._budget)
         return _Model(dispatch, supervisor, intake)
 
@@ -233,15 +234,21 @@ class _Listener:
         self.replica_suspect = dispatch.replica_suspect
         self.replica_lost = dispatch.replica_lost
         self._model_changed = dispatch.model_changed
+        self.on_ready: Callable[[], object] | None = None
+        """Called before anybody is served by a model that has become ready."""
 
     def model_changed(self, snapshot: ModelSnapshot) -> None:
         """Log the change, then pass it on."""
-        say = _log.info if snapshot.availability is Availability.READY else _log.warning
+        is_ready, facts = snapshot.availability is Availability.READY, snapshot.facts
+        if is_ready and self.on_ready is not None:
+            self.on_ready()
+        say = _log.info if is_ready else _log.warning
         say(
             f"model_{snapshot.availability}",
             model=snapshot.name,
             reason=snapshot.reason,
-            context_length=snapshot.facts.context_length if snapshot.facts else None,
+            context_length=facts.context_length if facts else None,
+            chat_unavailable=facts.chat_unavailable if facts else None,
         )
         self._model_changed(snapshot)
 
@@ -259,6 +266,10 @@ class _VocabularyOf:
             if info is None:
                 raise RuntimeError("a model's facts are known only after its prep is ready")
             self._vocabulary = Vocabulary.from_table(info.table)
+            if not self._vocabulary.exact:
+                _log.warning(
+                    "tokenizer_tidies_text", model=self._supervisor.name, served="untidied"
+                )
         return self._vocabulary
 
 
