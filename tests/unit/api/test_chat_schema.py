@@ -270,6 +270,12 @@ def test_sampling_reaches_the_request_as_said() -> None:
     assert sampling == {**expected, "max_tokens": None}
 
 
+def test_min_p_of_one_is_what_an_engine_takes() -> None:
+    min_p = order(min_p=1).request.sampling.min_p
+    assert min_p is not None
+    assert 0.99 < min_p < 1
+
+
 def test_top_p_of_zero_is_the_likeliest_token() -> None:
     top_p = order(top_p=0).request.sampling.top_p
     assert top_p is not None
