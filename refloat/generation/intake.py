@@ -22,13 +22,19 @@ from refloat.generation.request import (
     TextPrompt,
     TokenPrompt,
 )
-from refloat.generation.resolve import candidates, check_prompts, check_request, params_for
+from refloat.generation.resolve import (
+    candidates,
+    check_prompts,
+    check_request,
+    context_exceeded,
+    params_for,
+)
 from refloat.generation.seeds import draw_seed
 from refloat.generation.session import Session
 from refloat.parsing.pipeline import OutputPipeline
 from refloat.parsing.vocabulary import Vocabulary
 from refloat.supervisor.fleet import ModelFacts
-from refloat.wire.problem import ProblemError, ProblemKind
+from refloat.wire.problem import ProblemError, ProblemKind, TooManyTokensError
 
 #: Generation ids, unique in this process whichever model they are of.
 _generations = itertools.count(1)
@@ -75,7 +81,7 @@ class Intake:
             await self._gate.servable(times.hold_until_s)
         facts = self._known_facts()
         check_request(request, facts)
-        prompts = [await self.tokenize(prompt) for prompt in request.prompts]
+        prompts = [await self._counted(request, prompt, facts) for prompt in request.prompts]
         check_prompts(request, prompts, facts)
         echoes = [await self._echo(request, prompt) for prompt in request.prompts]
         await self._gate.servable(times.hold_until_s)
@@ -85,15 +91,17 @@ class Intake:
             raise deadline_exceeded().raised()
         return self._admit(request, list(zip(prompts, echoes, strict=True)), facts, times)
 
-    async def tokenize(self, prompt: Prompt) -> list[int]:
-        """Ids of one prompt, untruncated. Raises `ProblemError`."""
+    async def tokenize(self, prompt: Prompt, *, most: int | None = None) -> list[int]:
+        """Ids of one prompt, untruncated. Raises `ProblemError`; `TooManyTokensError` beyond `most`."""
         match prompt:
             case ChatPrompt():
                 self._check_chat()
-                return await self._prep.render(prompt)
+                return await self._prep.render(prompt, most=most)
             case TextPrompt(text, add_special_tokens):
-                tokens = await self._prep.tokenize([text], add_special_tokens=add_special_tokens)
-                return tokens[0]
+                [ids] = await self._prep.tokenize(
+                    [text], add_special_tokens=add_special_tokens, most=most
+                )
+                return ids
             case TokenPrompt(ids):
                 return list(ids)
             case _:
@@ -102,6 +110,15 @@ class Intake:
     async def detokenize(self, ids: list[int], *, skip_special_tokens: bool = True) -> str:
         """Text of these ids. Raises `ProblemError`."""
         return await self._prep.detokenize(ids, skip_special_tokens=skip_special_tokens)
+
+    async def _counted(
+        self, request: GenerationRequest, prompt: Prompt, facts: ModelFacts
+    ) -> list[int]:
+        """Ids of a prompt, or the refusal of one that is longer than the context."""
+        try:
+            return await self.tokenize(prompt, most=facts.context_length)
+        except TooManyTokensError as error:
+            raise context_exceeded(request, error.count, facts.context_length) from None
 
     def _times(self, request: GenerationRequest) -> _Times:
         limits, now_s = self.dispatch.limits, self.dispatch.clock()

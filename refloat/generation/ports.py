@@ -13,12 +13,14 @@ class PrepPort(Protocol):
     Each raises `ProblemError`: a 4xx kind for what the caller can change, else a server's kind.
     """
 
-    async def render(self, prompt: ChatPrompt) -> list[int]:
-        """The prompt ids of a rendered chat, untruncated."""
+    async def render(self, prompt: ChatPrompt, *, most: int | None = None) -> list[int]:
+        """The prompt ids of a rendered chat, untruncated. Raises `TooManyTokensError` beyond `most`."""
         ...
 
-    async def tokenize(self, texts: Sequence[str], *, add_special_tokens: bool) -> list[list[int]]:
-        """Ids of each text, untruncated."""
+    async def tokenize(
+        self, texts: Sequence[str], *, add_special_tokens: bool, most: int | None = None
+    ) -> list[list[int]]:
+        """Ids of each text, untruncated. Raises `TooManyTokensError` if one has more than `most`."""
         ...
 
     async def detokenize(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:

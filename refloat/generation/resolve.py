@@ -102,9 +102,13 @@ def _max_tokens(request: GenerationRequest, prompt_tokens: int, facts: ModelFact
 
 def _check_context(request: GenerationRequest, prompt_tokens: int, limit: int) -> None:
     """Judged on prompt + explicit `max_tokens` (prompt + 1 if none): shorter is never refused."""
+    if prompt_tokens + (request.sampling.max_tokens or 1) > limit:
+        raise context_exceeded(request, prompt_tokens, limit)
+
+
+def context_exceeded(request: GenerationRequest, prompt_tokens: int, limit: int) -> ProblemError:
+    """The refusal of a request that is longer than the context."""
     asked = request.sampling.max_tokens
-    if prompt_tokens + (asked or 1) <= limit:
-        return
     noun = request.prompt_param
     # OpenAI's own sentences: agents recognise an overflow by them.
     message = f"This model's maximum context length is {limit} tokens. However, "
@@ -115,7 +119,7 @@ def _check_context(request: GenerationRequest, prompt_tokens: int, limit: int) -
         message += f"you requested {prompt_tokens + asked} tokens ({prompt_tokens} in the {noun}, "
         message += f"{asked} in the completion). "
         message += f"Please reduce the length of the {noun} or completion."
-    raise ProblemError.of(ProblemKind.CONTEXT_LENGTH_EXCEEDED, message, param=noun)
+    return ProblemError.of(ProblemKind.CONTEXT_LENGTH_EXCEEDED, message, param=noun)
 
 
 def _check_min_tokens(request: GenerationRequest, max_tokens: int) -> None:

@@ -8,10 +8,12 @@ from refloat.generation.intake import Intake
 from refloat.generation.request import GenerationRequest, Prompt
 from refloat.generation.session import Session
 from refloat.supervisor.fleet import Fleet
-from refloat.wire.problem import ProblemError, ProblemKind
+from refloat.wire.problem import ProblemError, ProblemKind, TooManyTokensError
 
 #: Names listed in an error; more would be an answer in itself.
 _MAX_NAMED = 20
+#: Ids that `/tokenize` lists. A body of 32 MiB may have eight times as many.
+MOST_TOLD_TOKENS = 4 * 1024 * 1024
 
 
 class Generations:
@@ -29,7 +31,11 @@ class Generations:
 
     async def tokenize(self, model: str, prompt: Prompt) -> list[int]:
         """Ids of a prompt, untruncated; works while workers are busy or gone."""
-        return await self._intake(model).tokenize(prompt)
+        try:
+            return await self._intake(model).tokenize(prompt, most=MOST_TOLD_TOKENS)
+        except TooManyTokensError as error:
+            message = f"The prompt has {error.count} tokens; at most {MOST_TOLD_TOKENS} are listed."
+            raise ProblemError.of(ProblemKind.REQUEST_TOO_LARGE, message) from None
 
     async def detokenize(
         self, model: str, ids: Sequence[int], *, skip_special_tokens: bool = True

@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from collections.abc import Iterable
 from typing import assert_never
 
 from refloat.prep.chat import ChatRenderer
@@ -55,11 +56,11 @@ class JobRunner:
             case Render():
                 return self._render(job)
             case Tokenize():
-                ids = [
+                ids = (
                     self._tokenizer.encode(text, add_special_tokens=job.add_special_tokens)
                     for text in job.texts
-                ]
-                return Tokens(job.job, tuple(pack_ids(each) for each in ids))
+                )
+                return _tokens(job, ids)
             case Detokenize():
                 skip = job.skip_special_tokens
                 return Text(job.job, self._table.decode(unpack_ids(job.tokens), skip_special=skip))
@@ -73,7 +74,16 @@ class JobRunner:
         text = self._chat.render(job)
         # The template has written every special token that belongs there, the first one included.
         ids = self._tokenizer.encode(text, add_special_tokens=False)
-        return Tokens(job.job, (pack_ids(ids),))
+        return _tokens(job, [ids])
+
+
+def _tokens(job: Render | Tokenize, texts: Iterable[list[int]]) -> Tokens:
+    packed: list[bytes] = []
+    for ids in texts:
+        if job.most is not None and len(ids) > job.most:
+            return Tokens(job.job, (), too_many=len(ids))
+        packed.append(pack_ids(ids))
+    return Tokens(job.job, tuple(packed))
 
 
 def _refused(job: Job, kind: ProblemKind, message: str, param: str | None = None) -> PrepRefused:

@@ -29,7 +29,7 @@ from refloat.wire.prep_messages import (
     Tokenize,
     Tokens,
 )
-from refloat.wire.problem import Problem, ProblemError, ProblemKind
+from refloat.wire.problem import Problem, ProblemError, ProblemKind, TooManyTokensError
 
 _UNSERVABLE = frozenset({WorkerState.FAILED, WorkerState.STUCK})
 
@@ -83,8 +83,8 @@ class PrepProcess:
         """State, cause and process, to be read only."""
         return self._actor.slot
 
-    async def render(self, prompt: Renderable) -> list[int]:
-        """The prompt ids of a rendered chat, untruncated."""
+    async def render(self, prompt: Renderable, *, most: int | None = None) -> list[int]:
+        """The prompt ids of a rendered chat, untruncated. Raises `TooManyTokensError` beyond `most`."""
         number = next(self._numbers)
         message = Render(
             job=number,
@@ -93,14 +93,17 @@ class PrepProcess:
             template_kwargs=prompt.template_kwargs,
             add_generation_prompt=prompt.add_generation_prompt,
             continue_final_message=prompt.continue_final_message,
+            most=most,
         )
         [ids] = await self._ask_for_ids(number, message, "the chat template", 1)
         return ids
 
-    async def tokenize(self, texts: Sequence[str], *, add_special_tokens: bool) -> list[list[int]]:
-        """Ids of each text, untruncated."""
+    async def tokenize(
+        self, texts: Sequence[str], *, add_special_tokens: bool, most: int | None = None
+    ) -> list[list[int]]:
+        """Ids of each text, untruncated. Raises `TooManyTokensError` if one has more than `most`."""
         number = next(self._numbers)
-        message = Tokenize(number, list(texts), add_special_tokens)
+        message = Tokenize(number, list(texts), add_special_tokens, most)
         return await self._ask_for_ids(number, message, "tokenizing", len(texts))
 
     async def detokenize(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
@@ -134,6 +137,8 @@ class PrepProcess:
         self, number: int, message: msgspec.Struct, what: str, count: int
     ) -> list[list[int]]:
         answer = await self._ask(number, message, what)
+        if isinstance(answer, Tokens) and answer.too_many is not None:
+            raise TooManyTokensError(answer.too_many)
         if not isinstance(answer, Tokens) or len(answer.ids) != count:
             raise self._nonsense()
         try:

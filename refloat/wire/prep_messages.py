@@ -33,6 +33,9 @@ class Render(msgspec.Struct, frozen=True, tag="render", omit_defaults=True):
     template_kwargs: dict[str, Any] = {}
     add_generation_prompt: bool = True
     continue_final_message: bool = False
+    most: int | None = None
+    """Tokens beyond which only their number is wanted: a prompt that can never be used may be many
+    times as large as the text it came from."""
 
 
 class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", omit_defaults=True):
@@ -41,6 +44,8 @@ class Tokenize(msgspec.Struct, frozen=True, tag="tokenize", omit_defaults=True):
     job: int
     texts: list[str]
     add_special_tokens: bool = True
+    most: int | None = None
+    """As in `Render`, for each text."""
 
 
 class Detokenize(msgspec.Struct, frozen=True, tag="detokenize", omit_defaults=True):
@@ -99,6 +104,8 @@ class Tokens(msgspec.Struct, frozen=True, tag="tokens", omit_defaults=True):
 
     job: int
     ids: tuple[bytes, ...]
+    too_many: int | None = None
+    """Tokens of the first text that has more than `most`; there are no ids then."""
 
 
 class Text(msgspec.Struct, frozen=True, tag="text"):

@@ -89,6 +89,14 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
         return ProblemError(self)
 
 
+class TooManyTokensError(Exception):
+    """A text has more tokens than were asked for. Whoever asked knows what limit that breaks."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(f"{count} tokens")
+        self.count = count
+
+
 class ProblemError(Exception):
     """Carries a `Problem` up the stack to whoever owns the request's terminal event."""
 

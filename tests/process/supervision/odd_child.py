@@ -187,6 +187,9 @@ def _answer(job: Render | Tokenize | Detokenize) -> FromPrep:
                 os.kill(os.getpid(), signal.SIGKILL)
     if "REFUSE" in texts:
         return PrepRefused(job.job, Problem(ProblemKind.INVALID_REQUEST, "no", "messages[0]"))
+    longest = max((len(text.encode()) for text in texts), default=0)
+    if job.most is not None and longest > job.most:
+        return Tokens(job.job, (), too_many=longest)
     return Tokens(job.job, tuple(pack_ids(list(text.encode())) for text in texts))
 
 

@@ -12,7 +12,7 @@ import pytest
 from refloat.supervisor.fleet import Availability
 from refloat.supervisor.lifecycle import WorkerState
 from refloat.wire.faults import FaultKind
-from refloat.wire.problem import ProblemError, ProblemKind
+from refloat.wire.problem import ProblemError, ProblemKind, TooManyTokensError
 
 pytestmark = pytest.mark.process
 
@@ -55,6 +55,8 @@ def test_prep_answers_while_the_worker_cannot_load(
             prep = world.supervisor.prep
             assert await prep.render(chat("abc")) == [97, 98, 99]
             assert await prep.tokenize(["a", "bc"], add_special_tokens=False) == [[97], [98, 99]]
+            with pytest.raises(TooManyTokensError, match="3 tokens"):
+                await prep.render(chat("abc"), most=2)
             assert await prep.detokenize([104, 105]) == "hi"
             assert prep.ready_info.vocab_size == 256
             assert world.snapshot.availability is Availability.LOADING

@@ -49,7 +49,7 @@ from refloat.wire.messages import (
     unpack_ids,
 )
 from refloat.wire.prep_messages import TokenTable
-from refloat.wire.problem import Problem, ProblemError, ProblemKind
+from refloat.wire.problem import Problem, ProblemError, ProblemKind, TooManyTokensError
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 #: A prompt that begins with this ends after as many tokens as its second id says.
@@ -99,13 +99,18 @@ class AlphabetPrep:
         self.yields = 0
         """Times that each call lets the loop turn before it answers."""
 
-    async def render(self, prompt: ChatPrompt) -> list[int]:
+    async def render(self, prompt: ChatPrompt, *, most: int | None = None) -> list[int]:
         text = "".join(str(message["content"]) for message in prompt.messages)
-        return (await self.tokenize([text], add_special_tokens=False))[0]
+        return (await self.tokenize([text], add_special_tokens=False, most=most))[0]
 
-    async def tokenize(self, texts: Sequence[str], *, add_special_tokens: bool) -> list[list[int]]:
+    async def tokenize(
+        self, texts: Sequence[str], *, add_special_tokens: bool, most: int | None = None
+    ) -> list[list[int]]:
         for _ in range(self.yields):
             await asyncio.sleep(0)
+        for text in texts:
+            if most is not None and len(text) > most:
+                raise TooManyTokensError(len(text))
         return [[LETTERS.index(char) for char in text] for text in texts]
 
     async def detokenize(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:

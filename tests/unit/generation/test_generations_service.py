@@ -54,6 +54,20 @@ def test_tokens_and_text_work_while_the_worker_is_gone(stage: Stage) -> None:
     asyncio.run(scene())
 
 
+def test_more_tokens_than_are_listed_are_counted(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("refloat.generation.service.MOST_TOLD_TOKENS", 2)
+    service = Generations({"m": stage.intake})
+
+    async def scene() -> None:
+        with pytest.raises(ProblemError, match="3 tokens; at most 2") as caught:
+            await service.tokenize("m", TextPrompt("abc"))
+        assert caught.value.problem.kind is ProblemKind.REQUEST_TOO_LARGE
+
+    asyncio.run(scene())
+
+
 def test_drain_waits_for_every_model(stage_of: type[Stage]) -> None:
     one, two = stage_of(), stage_of()
     one.ready()

@@ -302,3 +302,19 @@ def test_budget_exhausted_refuses_and_holds_nothing(stage_of: type[Stage]) -> No
         stage.assert_clean()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize("prompt", [TextPrompt("a" * 21), ChatPrompt([{"content": "a" * 21}])])
+def test_prompt_longer_than_the_context_is_counted_and_not_fetched(
+    stage_of: type[Stage], prompt: TextPrompt | ChatPrompt
+) -> None:
+    stage = stage_of(context_length=20, blocks=5, block_size=4)
+    stage.ready()
+
+    async def scene() -> None:
+        problem = await stage.refusal(prompt)
+        assert problem.kind is ProblemKind.CONTEXT_LENGTH_EXCEEDED
+        assert "20 tokens" in problem.message
+        assert "(21 in the prompt" in problem.message
+
+    asyncio.run(scene())

@@ -57,6 +57,16 @@ def test_jobs_tokenize_gives_ids_for_each_text() -> None:
     assert ready.vocab_size == len(unpack_ids(ready.table.lengths))
 
 
+def test_jobs_ids_of_too_long_a_text_are_counted_only() -> None:
+    runner, _ = opened()
+    assert runner.answer(Tokenize(1, ["ab", "abc"], most=2)) == Tokens(1, (), too_many=3)
+    answer = runner.answer(Tokenize(1, ["ab", "abc"], most=3))
+    assert answer == Tokens(1, (pack_ids([97, 98]), pack_ids([97, 98, 99])))
+    rendered = runner.answer(Render(2, MESSAGES, most=5))
+    assert isinstance(rendered, Tokens)
+    assert (rendered.ids, rendered.too_many) == ((), 21)
+
+
 def test_jobs_detokenize_shows_broken_bytes_as_replacements() -> None:
     runner, _ = opened()
     assert runner.answer(Detokenize(1, pack_ids([0xC3, 0x28, 10**6]))) == Text(1, "\ufffd(")
