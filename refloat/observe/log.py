@@ -27,13 +27,19 @@ def configure_logging(level: str, log_format: str) -> None:
         structlog.contextvars.merge_contextvars,
         _name_logger,
         structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
     ]
     if as_text:
-        processors.append(structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()))
+        processors += [
+            structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
+            _for_people,
+            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=18),
+        ]
     else:
-        processors.append(structlog.processors.JSONRenderer(serializer=_to_json))
+        processors += [
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(serializer=_to_json),
+        ]
     structlog.configure(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -55,6 +61,11 @@ def _name_logger(_: Any, __: str, event: structlog.typing.EventDict) -> structlo
     if "logger_name" in event:
         event["logger"] = event.pop("logger_name")
     return event
+
+
+def _for_people(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """On a terminal: no module names, and no fields that say nothing."""
+    return {name: value for name, value in event.items() if value is not None and name != "logger"}
 
 
 def _to_json(event: dict[str, Any], **_: Any) -> str:

@@ -109,7 +109,7 @@ class Slot:
         self.state = state
         if Effect.SPAWN in effects:  # the id is published before there can be news of it
             self.child, self.fault = None, None
-        self._log.info("slot_state", worker_id=self.worker_id, state=state, before=before)
+        self._log.debug("slot_state", worker_id=self.worker_id, state=state, before=before)
         if state is not WorkerState.SPAWNING:
             self._program.changed()
         for effect in effects:
@@ -161,7 +161,7 @@ class Slot:
             self._desk.post(Condemned(Fault(FaultKind.LOAD_FAILED, reason)))
             return
         self.worker_id = self.child.worker_id
-        self._log.info("child_spawned", worker_id=self.worker_id, pid=self.child.pid)
+        self._log.debug("child_spawned", worker_id=self.worker_id, pid=self.child.pid)
         self._program.changed()
 
     def _kill(self) -> None:
