@@ -75,7 +75,7 @@ def instances(kind: type[msgspec.Struct]) -> st.SearchStrategy[msgspec.Struct]:
 
 
 @pytest.mark.parametrize(("union", "kind"), CASES)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_message_comes_through_its_union_unchanged(union: Any, kind: Any, data: Any) -> None:
     message = data.draw(instances(kind))
@@ -111,7 +111,7 @@ def test_union_refuses_what_is_no_message(union: Any, foreign: object) -> None:
 
 
 @pytest.mark.parametrize(("union", "kind"), CASES)
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_field_of_another_type_is_refused(union: Any, kind: Any, data: Any) -> None:
     message = data.draw(instances(kind))
@@ -124,7 +124,7 @@ def test_field_of_another_type_is_refused(union: Any, kind: Any, data: Any) -> N
 
 
 @pytest.mark.parametrize(("union", "kind"), CASES)
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(data=st.data())
 def test_message_without_a_field_it_needs_is_refused(union: Any, kind: Any, data: Any) -> None:
     message = data.draw(instances(kind))
