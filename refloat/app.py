@@ -242,7 +242,8 @@ class _Listener:
         is_ready, facts = snapshot.availability is Availability.READY, snapshot.facts
         if is_ready and self.on_ready is not None:
             self.on_ready()
-        say = _log.info if is_ready else _log.warning
+        is_expected = is_ready or snapshot.availability is Availability.LOADING
+        say = _log.info if is_expected else _log.warning
         say(
             f"model_{snapshot.availability}",
             model=snapshot.name,

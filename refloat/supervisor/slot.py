@@ -234,7 +234,7 @@ class Slot:
 
     def _log_loss(self, child: Child) -> None:
         fault = _ASKED if self.fault is None else self.fault
-        log = self._log.info if self.is_stopping else self._log.warning
+        log = self._log.debug if self.is_stopping else self._log.warning
         log(
             "child_lost",
             worker_id=child.worker_id,
