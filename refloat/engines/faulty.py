@@ -39,7 +39,7 @@ class FaultHooks(NamedTuple):
     """What an entry may do beside hurting the engine."""
 
     fired: Callable[[int], None]
-    """Announce the entry with this index."""
+    """Announce that the entry with this index had a chance, used or passed."""
     send_junk: Callable[[], None]
     close_link: Callable[[], None]
 
@@ -68,6 +68,7 @@ class FaultyEngine:
         self.capabilities: Capabilities = inner.capabilities
         self._plan = plan
         self._left = [entry.times for entry in plan]
+        self._skip = [entry.skip for entry in plan]
         self._hooks = hooks
         self._text_of = text_of
         self._live: dict[RequestKey, _Live] = {}
@@ -152,9 +153,13 @@ class FaultyEngine:
             )
         return True
 
-    def _fire(self, index: int, entry: FaultEntry) -> FaultAct:
-        self._left[index] -= 1
+    def _fire(self, index: int, entry: FaultEntry) -> FaultAct | None:
+        """Let the entry act; `None`: it let this chance pass."""
         self._hooks.fired(index)
+        if self._skip[index]:
+            self._skip[index] -= 1
+            return None
+        self._left[index] -= 1
         match entry.kind:
             case FaultAct.RAISE | FaultAct.CONTEXT_FATAL | FaultAct.OOM | FaultAct.WEDGE:
                 self._raise(entry)
@@ -163,6 +168,8 @@ class FaultyEngine:
                 raise RequestRefusedError(Problem(ProblemKind.INVALID_REQUEST, message))
             case FaultAct.SEGV | FaultAct.ABORT | FaultAct.KILL | FaultAct.EXIT:
                 _die(entry.kind)
+            case FaultAct.STOP:
+                os.kill(os.getpid(), signal.SIGSTOP)
             case FaultAct.HANG | FaultAct.SLOW:
                 _wait(entry)
             case FaultAct.GARBAGE:

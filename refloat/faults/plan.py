@@ -48,6 +48,8 @@ class FaultAct(StrEnum):
     """The worker dies of SIGKILL, as by the kernel's OOM killer."""
     EXIT = "exit"
     """The worker leaves with exit code 1."""
+    STOP = "stop"
+    """The process is stopped, as by SIGSTOP: it lives, and hears nothing."""
     HANG = "hang"
     """Waits outside Python for `seconds`, or for ever; what was asked is then done."""
     SLOW = "slow"
@@ -79,6 +81,8 @@ class FaultEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """Ids that follow each other somewhere in the prompt."""
     times: NonNegative = 1
     """How often it still happens."""
+    skip: NonNegative = 0
+    """Chances that pass before it happens for the first time."""
     message: str | None = None
     """The engine's words, for the kinds that raise or refuse."""
     seconds: Annotated[float, msgspec.Meta(ge=0)] | None = None
@@ -104,14 +108,16 @@ def parse_plan(entries: Sequence[Mapping[str, Any]]) -> tuple[FaultEntry, ...]:
 
 
 def spend(entries: Sequence[Mapping[str, Any]], index: int) -> tuple[dict[str, Any], ...]:
-    """The plan after entry `index` was fired once: what the next worker is given.
+    """The plan after entry `index` had a chance: what the next worker is given.
 
     Entries keep their places, so an index means the same to every worker. An unknown index changes
     nothing.
     """
     left = [dict(entry) for entry in entries]
     if 0 <= index < len(left):
-        left[index]["times"] = max(0, int(left[index].get("times", 1)) - 1)
+        entry = left[index]
+        field = "skip" if entry.get("skip") else "times"
+        entry[field] = max(0, int(entry.get(field, 1)) - 1)
     return tuple(left)
 
 

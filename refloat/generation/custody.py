@@ -44,6 +44,15 @@ class Custody:
         choice = self.line.get(generation)
         self.line.remove(choice)
         self.accounts[worker_id].give(choice)
+        if choice.journal.attempt > 1:
+            self.log.info(
+                "generation_resumed",
+                worker=worker_id,
+                request_id=choice.session.request.request_id,
+                choice=choice.journal.index,
+                attempt=choice.journal.attempt,
+                offset=len(choice.journal.emitted),
+            )
 
     def complete(self, account: ReplicaAccount, choice: Choice, *, has_ended: bool) -> None:
         """The choice is done by its own terms, whether or not its worker knows that."""

@@ -1,11 +1,14 @@
 """Every kind of fault that a plan can ask for, as the gateway sees it on the link."""
 
+import os
 import signal
 from typing import Any
 
+import psutil
 import pytest
 
 from refloat.scripted.tokens import ScriptedTokenizer
+from refloat.testing.patience import eventually
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.faults import FaultKind
 from refloat.wire.frame import FrameError
@@ -224,3 +227,21 @@ def test_entry_waits_for_the_tokens_it_names(worker: Driver, tokens: ScriptedTok
     worker.add(2, tokens.encode("some poison here"))
     worker.expect(FaultFired)
     worker.expect(WorkerFault)
+
+
+def test_entry_lets_chances_pass_and_says_so(worker: Driver, tokens: ScriptedTokenizer) -> None:
+    worker.load(faults=({"at": "step", "kind": "raise", "skip": 2},))
+    worker.add(1, tokens.encode("Count from 1 to 20"))
+    told = [type(worker.receive()) for _ in range(6)]
+    assert told == [FaultFired, Step, FaultFired, Step, FaultFired, WorkerFault]
+
+
+def test_stopped_worker_is_alive_and_says_nothing(
+    worker: Driver, tokens: ScriptedTokenizer
+) -> None:
+    run_until_fault(worker, tokens, at="token", token=2, kind="stop")
+    process = psutil.Process(worker.process.pid)
+    eventually(lambda: process.status() == psutil.STATUS_STOPPED, what="the worker to be stopped")
+    assert worker.pipe.recv(0) is None
+    os.kill(worker.process.pid, signal.SIGCONT)
+    assert worker.until_ended(1)[1][-1].ended

@@ -23,6 +23,7 @@ def test_entry_with_defaults_fires_once() -> None:
         ({"at": "step", "kind": "segv", "tmies": 2}, ("tmies",)),
         ({"at": "step", "kind": "segv", "times": -1}, ("times",)),
         ({"at": "step", "kind": "segv", "times": "2"}, ("times",)),
+        ({"at": "step", "kind": "segv", "skip": -1}, ("skip",)),
         ({"at": "token", "kind": "segv"}, ("token",)),
         ({"at": "step", "kind": "segv", "token": 3}, ("token",)),
         ({"at": "token", "kind": "segv", "token": -1}, ("token",)),
@@ -53,6 +54,16 @@ def test_spend_takes_one_from_that_entry_alone_and_keeps_places() -> None:
     left = spend(spend(left, 0), 0)
     assert [entry.times for entry in parse_plan(left)] == [0, 2]
     assert "times" not in plan[0]
+
+
+def test_spend_takes_from_the_chances_that_pass_first() -> None:
+    plan: tuple[dict[str, Any], ...] = ({"at": "load", "kind": "kill", "skip": 2},)
+    left: list[tuple[int, int]] = []
+    for _ in range(4):
+        plan = spend(plan, 0)
+        (entry,) = parse_plan(plan)
+        left.append((entry.skip, entry.times))
+    assert left == [(1, 1), (0, 1), (0, 0), (0, 0)]
 
 
 def test_spend_of_an_unknown_entry_changes_nothing() -> None:
