@@ -65,7 +65,8 @@ def _name_logger(_: Any, __: str, event: structlog.typing.EventDict) -> structlo
 
 def _for_people(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """On a terminal: no module names, and no fields that say nothing."""
-    return {name: value for name, value in event.items() if value is not None and name != "logger"}
+    silent = (None, "", [], {})
+    return {k: v for k, v in event.items() if v not in silent and k != "logger"}
 
 
 def _to_json(event: dict[str, Any], **_: Any) -> str:

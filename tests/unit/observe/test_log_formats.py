@@ -49,5 +49,5 @@ def test_level_hides_what_is_below_it(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.parametrize(("level", "log_format"), [("loud", "json"), ("info", "xml")])
 def test_unknown_setting_is_named(level: str, log_format: str) -> None:
-    with pytest.raises(ValueError, match="loud|xml"):
+    with pytest.raises(ValueError, match=r"loud|xml"):
         configure_logging(level, log_format)
