@@ -47,10 +47,11 @@ class FaultHooks(NamedTuple):
 class _Live:
     """What the plan has to know of a running request."""
 
-    __slots__ = ("position", "request")
+    __slots__ = ("matched", "position")
 
-    def __init__(self, request: EngineRequest) -> None:
-        self.request = request
+    def __init__(self, request: EngineRequest, matched: list[bool]) -> None:
+        self.matched = matched
+        """By entry: whether the prompt is one that the entry waits for."""
         self.position = request.offset
 
 
@@ -83,11 +84,12 @@ class FaultyEngine:
         self.capabilities = self._inner.capabilities
 
     def add(self, request: EngineRequest) -> None:
+        matched = self._matched(request)
         for index, entry in self._due(FaultAt.ADD):
-            if request.key != PROBE_KEY and self._matches(entry, request):
+            if request.key != PROBE_KEY and matched[index]:
                 self._fire(index, entry)
         self._inner.add(request)
-        self._live[request.key] = _Live(request)
+        self._live[request.key] = _Live(request, matched)
 
     def step(self) -> StepResult:
         if self._wedged is not None:
@@ -129,29 +131,23 @@ class FaultyEngine:
         due = [
             (index, entry)
             for index, entry in self._due(FaultAt.STEP)
-            if any(self._matches(entry, live.request) for live in self._live.values())
+            if any(live.matched[index] for live in self._live.values())
         ]
         due += [
             (index, entry)
             for index, entry in self._due(FaultAt.TOKEN)
             if any(
-                live.position == entry.token and self._matches(entry, live.request)
-                for live in self._live.values()
+                live.position == entry.token and live.matched[index] for live in self._live.values()
             )
         ]
         return due
 
-    def _matches(self, entry: FaultEntry, request: EngineRequest) -> bool:
+    def _matched(self, request: EngineRequest) -> list[bool]:
+        """By entry, once a request: a plan may have hundreds, and every step looks at all."""
         prompt = request.tokens[: len(request.tokens) - request.offset]
-        if entry.match is not None:
-            return self._text_of is not None and entry.match in self._text_of(prompt)
-        if entry.match_tokens is not None:
-            wanted = entry.match_tokens
-            return any(
-                prompt[start : start + len(wanted)] == wanted
-                for start in range(len(prompt) - len(wanted) + 1)
-            )
-        return True
+        is_read = any(entry.match is not None for entry in self._plan)
+        text = self._text_of(prompt) if is_read and self._text_of is not None else ""
+        return [_matches(entry, prompt, text) for entry in self._plan]
 
     def _fire(self, index: int, entry: FaultEntry) -> FaultAct | None:
         """Let the entry act; `None`: it let this chance pass."""
@@ -196,6 +192,18 @@ class FaultyEngine:
         if entry.kind is FaultAct.WEDGE:
             self._wedged = message
         raise EngineFaultError(message, context_fatal=entry.kind is FaultAct.CONTEXT_FATAL)
+
+
+def _matches(entry: FaultEntry, prompt: list[int], text: str) -> bool:
+    if entry.match is not None:
+        return entry.match in text
+    if entry.match_tokens is not None:
+        wanted = entry.match_tokens
+        return any(
+            prompt[start : start + len(wanted)] == wanted
+            for start in range(len(prompt) - len(wanted) + 1)
+        )
+    return True
 
 
 def _die(kind: FaultAct) -> NoReturn:
