@@ -45,6 +45,8 @@ class ScriptedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds that a load takes."""
     prefill_s_per_1k: Seconds = 0.0
     """Seconds that a thousand tokens of prefill take."""
+    spin_s: Seconds = 0.0
+    """Seconds of processor time that a step with prefill takes beside all that."""
 
 
 class _Sequence:
@@ -146,6 +148,8 @@ class ScriptedEngine:
         seconds = options.step_s + options.prefill_s_per_1k * prefilled / 1000
         if seconds:
             time.sleep(seconds)
+        if prefilled and options.spin_s:
+            _spin(options.spin_s)
         for output in outputs:
             if output.ended is not None:
                 ended = self._sequences.pop(RequestKey(output.generation, output.attempt))
@@ -176,6 +180,13 @@ class ScriptedEngine:
 
 def _is_prefilling(sequence: _Sequence) -> bool:
     return sequence.length - sequence.computed > 1
+
+
+def _spin(seconds: float) -> None:
+    """Work, so far as anybody outside can see."""
+    end_s = time.process_time() + seconds
+    while time.process_time() < end_s:
+        pass
 
 
 def _num_blocks(spec: EngineSpec) -> int:

@@ -75,6 +75,10 @@ class Child:
         page = self.process.progress
         return None if page is None else page.read()
 
+    def has_unread(self) -> bool:
+        """Whether it has sent what was not read yet."""
+        return self.link.has_unread()
+
     def close(self) -> None:
         """Release everything; the process, if it still lives, is no longer watched."""
         self.link.close()

@@ -1,10 +1,14 @@
 """What a supervisor's timing depends on beyond a model's own settings. Tests scale it down."""
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from refloat.supervisor.backoff import BackoffPolicy
 from refloat.wire.frame import MAX_FRAME_BYTES
+
+_LOOKS_IN_A_FLOOR = 10.0
+_LEAST_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +44,8 @@ class Knobs:
     """A job's time in all, with those before it and a restart of prep."""
     worker_pending_bytes: int = 2 * MAX_FRAME_BYTES
     prep_pending_bytes: int = 10 * MAX_FRAME_BYTES
+
+    def for_floor(self, stall_floor_s: float) -> Self:
+        """The same, with looks frequent enough that half of a small floor is not overlooked."""
+        poll_s = min(self.poll_s, max(_LEAST_POLL_S, stall_floor_s / _LOOKS_IN_A_FLOOR))
+        return replace(self, poll_s=poll_s)

@@ -61,7 +61,7 @@ class ModelSupervisor:
         knobs: Knobs | None = None,
         probes: ProbeStore | None = None,
     ) -> None:
-        knobs = Knobs() if knobs is None else knobs
+        knobs = (Knobs() if knobs is None else knobs).for_floor(config.stall_floor_s)
         limit = context_limit(config, manifest)
         if limit is None:
             raise UnknownContextLengthError(

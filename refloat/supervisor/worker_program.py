@@ -16,6 +16,7 @@ from refloat.supervisor.fleet import ReplicaListener, ReplicaLoss
 from refloat.supervisor.hello import judge_hello, unexpected
 from refloat.supervisor.history import Loss
 from refloat.supervisor.lifecycle import WORKER_TABLE, Effect, WorkerEvent, WorkerState
+from refloat.supervisor.prediction import CostBook
 from refloat.supervisor.probe import PROBE_TOKENS, ProbeStore, probe_key, probe_prompt
 from refloat.supervisor.replica import WorkerReplica
 from refloat.supervisor.worker_watch import WorkerWatch
@@ -67,6 +68,7 @@ class WorkerProgram:
         self._listener = listener
         self._restart_counter = metrics.restarts
         self._watch = watch
+        self._costs = CostBook()
         self._probes = probes
         self._on_change = on_change
         self.restarts: dict[FaultKind, int] = {}
@@ -104,6 +106,7 @@ class WorkerProgram:
         if replica is not None and replica.worker_id == child.worker_id:
             if isinstance(message, Step):
                 replica.stepped(message)
+                self._watch.stepped(message.number)
                 self._listener.replica_step(child.worker_id, message)
                 return True
             if isinstance(message, Refused):
@@ -141,6 +144,7 @@ class WorkerProgram:
         """Configure, probe, announce, ask to leave."""
         match effect:
             case Effect.SEND_CONFIGURE:
+                self._watch.expect(self._costs.of(self._spec))
                 child.send(Configure(PROTOCOL_VERSION, child.worker_id, self._spec))
             case Effect.SEND_PROBE:
                 if self.vocab_size is None:

@@ -1,27 +1,45 @@
-"""Looks at one model's worker at every tick: page and processor time against the state's budget."""
+"""Looks at one worker slot at every tick: page, processor and device time against a budget.
+
+Also where the costs of steps are learnt: a step that was seen under way is timed when its frame comes.
+"""
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from prometheus_client import Gauge
 
 from refloat.supervisor.child import Child
+from refloat.supervisor.device_use import DeviceUse, read_device_use
 from refloat.supervisor.exits import Fault
 from refloat.supervisor.knobs import Knobs
 from refloat.supervisor.lifecycle import WorkerEvent, WorkerState
+from refloat.supervisor.prediction import StepCosts, StepShape, shape_of, step_budget
 from refloat.supervisor.watch import Budget, Reading, Verdict, Watch
 from refloat.wire.faults import FaultKind
-from refloat.wire.progress import Progress
+from refloat.wire.progress import Phase, Progress
 
 #: Readings further apart than this many polls say that the gateway itself stood still.
 _LONGEST_GAP_POLLS = 4.0
+_SERVING = (WorkerState.READY, WorkerState.SUSPECT)
+#: The device is asked only about a worker that has stood still for this part of its floor.
+_DEVICE_AFTER = 0.25
+_NS = 1e9
+
+
+class _Step(NamedTuple):
+    """A step seen under way."""
+
+    number: int
+    shape: StepShape
+    began_s: float
 
 
 def budget_of(
     state: WorkerState, knobs: Knobs, *, load_timeout_s: float, stall_floor_s: float
 ) -> Budget:
-    """The budget of a state. The probe is the first step, in which kernels are compiled, so it may
-    use processor time for as long as a load may stand still."""
+    """The budget of a state outside a step. The probe is the first step, in which kernels are
+    compiled, so it may use processor time for as long as a load may stand still."""
     match state:
         case WorkerState.SPAWNING:
             return Budget(knobs.hello_timeout_s, knobs.hello_timeout_s * knobs.load_cap_factor)
@@ -44,14 +62,24 @@ class WorkerWatch:
         stall_floor_s: float,
         step_age: Gauge,
         clock: Callable[[], float] = time.monotonic,
+        device_use: Callable[[int], DeviceUse] = read_device_use,
     ) -> None:
         self._knobs = knobs
         self._load_timeout_s = load_timeout_s
         self._stall_floor_s = stall_floor_s
         self._step_age = step_age
         self._clock = clock
+        self._read_device_use = device_use
         self._worker_id = 0
         self._watch = Watch(clock())
+        self._costs = StepCosts()
+        self._step: _Step | None = None
+        self.compile_s: Callable[[tuple[int, ...]], float] = lambda generations: 0.0
+        """Seconds of compiling that a batch is known to bring with it (grammars, later)."""
+
+    def expect(self, costs: StepCosts) -> None:
+        """A worker of the configuration that has these costs comes into the slot."""
+        self._costs = costs
 
     def look(
         self, state: WorkerState, child: Child, *, has_pending: bool
@@ -59,27 +87,67 @@ class WorkerWatch:
         """What a reading means in this state; `None`: nothing."""
         now_s = self._clock()
         if child.worker_id != self._worker_id:
-            self._worker_id = child.worker_id
+            self._worker_id, self._step = child.worker_id, None
             self._watch = Watch(now_s)
         try:
             progress = child.progress()
         except ValueError:
             return Fault(FaultKind.PROTOCOL, "the worker process scribbled on its progress page")
-        reading = Reading(now_s, progress, child.process.cpu_s(), has_pending)
-        budget = budget_of(
+        self._note_step(state, progress)
+        reading = Reading(
+            now_s,
+            progress,
+            child.process.cpu_s(),
+            has_pending,
+            has_unread=child.has_unread(),
+            device_use=self._device_use(child),
+        )
+        poll_gap_s = self._knobs.poll_s * _LONGEST_GAP_POLLS
+        verdict = self._watch.judge(
+            reading,
+            self._budget(state, progress),
+            longest_gap_s=min(poll_gap_s, self._stall_floor_s / 2),
+        )
+        self._step_age.set(self._watch.page_still_s)
+        return self._meaning(verdict, state, progress)
+
+    def stepped(self, number: int) -> None:
+        """The frame of a step has come."""
+        step = self._step
+        if step is not None and number >= step.number:
+            self._step = None
+            if number == step.number:
+                self._costs.observe(step.shape, self._clock() - step.began_s)
+
+    def forget(self) -> None:
+        """No child is there."""
+        self._step = None
+        self._step_age.set(0)
+
+    def _note_step(self, state: WorkerState, progress: Progress | None) -> None:
+        if progress is None or progress.phase is not Phase.STEPPING or state not in _SERVING:
+            return
+        self._step = _Step(progress.step, shape_of(progress), progress.begin_ns / _NS)
+
+    def _device_use(self, child: Child) -> DeviceUse | None:
+        if self._watch.page_still_s < _DEVICE_AFTER * self._stall_floor_s:
+            return None
+        return self._read_device_use(child.pid)
+
+    def _budget(self, state: WorkerState, progress: Progress | None) -> Budget:
+        if progress is not None and progress.phase is Phase.STEPPING and state in _SERVING:
+            return step_budget(
+                self._stall_floor_s,
+                self._knobs.step_cap_s,
+                predicted_s=self._costs.predict(shape_of(progress)),
+                compile_s=self.compile_s(progress.generations),
+            )
+        return budget_of(
             state,
             self._knobs,
             load_timeout_s=self._load_timeout_s,
             stall_floor_s=self._stall_floor_s,
         )
-        gap_s = self._knobs.poll_s * _LONGEST_GAP_POLLS
-        verdict = self._watch.judge(reading, budget, longest_gap_s=gap_s)
-        self._step_age.set(self._watch.page_still_s)
-        return self._meaning(verdict, state, progress)
-
-    def forget(self) -> None:
-        """No child is there."""
-        self._step_age.set(0)
 
     def _meaning(
         self, verdict: Verdict, state: WorkerState, progress: Progress | None
@@ -99,6 +167,6 @@ class WorkerWatch:
         if still_s < self._watch.page_still_s:
             return (
                 f"no progress for {self._watch.page_still_s:.1f} s while {doing}{step}, "
-                "although it uses processor time"
+                "although it uses processor or device time"
             )
         return f"no progress for {still_s:.1f} s while {doing}{step}"

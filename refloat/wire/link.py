@@ -5,7 +5,10 @@ what is then done, is the supervisor's business. The blocking end is in `pipe.py
 """
 
 import asyncio
+import fcntl
 import socket
+import termios
+from array import array
 from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
@@ -109,6 +112,17 @@ class Link(Generic[_In]):
     def pending_bytes(self) -> int:
         """Bytes kept because the other end has not read them."""
         return self._pending_bytes
+
+    def has_unread(self) -> bool:
+        """Whether something has arrived that was not read yet."""
+        if self._closed:
+            return False
+        count = array("i", [0])
+        try:
+            fcntl.ioctl(self._sock, termios.FIONREAD, count)
+        except OSError:
+            return False
+        return count[0] > 0
 
     def _readable(self) -> bool:
         """Receive once; whether there was anything."""

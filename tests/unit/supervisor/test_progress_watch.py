@@ -17,18 +17,30 @@ class Patient:
         self.beats = 1
         self.cpu_s: float | None = 5.0
         self.has_pending = True
+        self.has_unread = False
+        self.device_cycles: int | None = None
         self.watch = Watch(self.now_s)
         self.look()
 
     def look(self, seconds: float = 0.0) -> Verdict:
         self.now_s += seconds
         page = Progress(self.phase, 1, 1, 0, self.beats, ())
-        reading = Reading(self.now_s, page, self.cpu_s, self.has_pending)
+        cycles = self.device_cycles
+        reading = Reading(
+            self.now_s,
+            page,
+            self.cpu_s,
+            self.has_pending,
+            has_unread=self.has_unread,
+            device_use=None if cycles is None else {("gpu", "drm-cycles-ccs"): cycles},
+        )
         return self.watch.judge(reading, _BUDGET, longest_gap_s=1.0)
 
-    def wait(self, seconds: int, *, cpu_s: float = 0.0) -> Verdict:
+    def wait(self, seconds: int, *, cpu_s: float = 0.0, cycles: int = 0) -> Verdict:
         verdict = Verdict.WELL
         for _ in range(seconds):
+            if self.device_cycles is not None:
+                self.device_cycles += cycles
             if self.cpu_s is not None:
                 self.cpu_s += cpu_s
             verdict = self.look(1.0)
@@ -60,6 +72,37 @@ def test_watch_step_that_only_burns_time_is_stalled_at_the_cap() -> None:
     assert patient.wait(91, cpu_s=1.0) is Verdict.LATE
     assert patient.wait(89, cpu_s=1.0) is Verdict.LATE
     assert patient.wait(1, cpu_s=1.0) is Verdict.STALLED
+
+
+def test_watch_step_on_a_device_that_works_lives_without_processor_time() -> None:
+    patient = Patient()
+    patient.device_cycles = 1_000
+    assert patient.wait(60, cycles=5) is Verdict.WELL
+    assert patient.wait(11) is Verdict.STALLED
+
+
+def test_watch_step_on_a_device_is_stalled_at_the_cap_like_any_other() -> None:
+    patient = Patient()
+    patient.device_cycles = 1_000
+    assert patient.wait(181, cycles=5) is Verdict.STALLED
+
+
+def test_watch_device_that_was_not_looked_at_for_a_while_is_no_sign_of_life() -> None:
+    patient = Patient()
+    patient.device_cycles = 1_000
+    patient.wait(2)
+    patient.device_cycles = None
+    patient.wait(2)
+    patient.device_cycles = 9_000
+    assert patient.wait(7) is Verdict.STALLED
+
+
+def test_watch_worker_blocked_by_a_gateway_that_does_not_read_is_never_late() -> None:
+    patient = Patient()
+    patient.phase, patient.has_unread = Phase.SENDING, True
+    assert patient.wait(3_600) is Verdict.WELL
+    patient.has_unread = False
+    assert patient.wait(11) is Verdict.STALLED
 
 
 @pytest.mark.parametrize("phase", [Phase.IDLE, Phase.SENDING])

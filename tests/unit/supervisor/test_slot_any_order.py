@@ -140,6 +140,9 @@ class StandInChild:
             raise ValueError("scribbled")
         return Progress(Phase.STEPPING, 1, 1, 0, self.beats, ())
 
+    def has_unread(self) -> bool:
+        return False
+
     def close(self) -> None:
         self.is_closed = True
 
