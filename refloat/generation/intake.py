@@ -205,6 +205,7 @@ class Intake:
                         include_stop=said.include_stop_str_in_output,
                         logprobs=said.logprobs,
                         continues_text=not isinstance(request.prompts[prompt_index], ChatPrompt),
+                        min_tokens=said.min_tokens,
                     ),
                     prompt_chain,
                     prompt_index=prompt_index,

@@ -59,12 +59,15 @@ class OutputPipeline:
         logprobs: bool = False,
         skip_special: bool = True,
         continues_text: bool = False,
+        min_tokens: int = 0,
     ) -> None:
         """`continues_text`: the prompt was text of which this is the rest, so that a leading space
-        belongs to it even where the vocabulary strips one at the beginning of a text."""
+        belongs to it even where the vocabulary strips one at the beginning of a text. Text of the
+        first `min_tokens` tokens is not searched for stop strings."""
         stop = [text for text in stop if text]
         self._vocabulary = vocabulary
         self._finder = StopFinder(stop, include_stop=include_stop) if stop else None
+        self._unsearched = min_tokens if stop else 0
         self._bytes_of = vocabulary.bytes_of if skip_special else vocabulary.raw_of
         self._text_of = vocabulary.text_of
         self._reports = logprobs
@@ -91,6 +94,8 @@ class OutputPipeline:
                 return TextOut(text, (), False)
         if self._ended:
             return TextOut("", (), self._stopped)
+        if self._unsearched:
+            return self._push_unsearched(ids, logprobs)
         if self._reports and logprobs is not None:
             text = "".join(
                 [self._decode_reported(*pair) for pair in zip(ids, logprobs, strict=True)]
@@ -113,6 +118,19 @@ class OutputPipeline:
             return out
         held = self._finder.flush()
         return TextOut(out.text + held, out.logprobs + self._report(held), False)
+
+    def _push_unsearched(self, ids: Sequence[int], logprobs: Sequence[float] | None) -> TextOut:
+        """As `push`, for ids of which the first may not end the text by a stop string."""
+        count = min(self._unsearched, len(ids))
+        left = self._unsearched - count
+        finder, self._finder = self._finder, None
+        self._unsearched = 0
+        head = self.push(ids[:count], logprobs[:count] if logprobs is not None else None)
+        self._finder, self._unsearched = finder, left
+        if count == len(ids):
+            return head
+        rest = self.push(ids[count:], logprobs[count:] if logprobs is not None else None)
+        return TextOut(head.text + rest.text, head.logprobs + rest.logprobs, rest.stopped)
 
     def _decode_reported(self, token: int, logprob: float) -> str:
         data = self._stripped(self._bytes_of(token))

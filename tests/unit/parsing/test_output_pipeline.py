@@ -255,3 +255,31 @@ def test_pipeline_lone_space_token_at_the_beginning_is_stripped_whole() -> None:
 
 def test_pipeline_empty_push_gives_nothing() -> None:
     assert OutputPipeline(PLAIN, ["x"], logprobs=True).push([], []) == TextOut("", (), False)
+
+
+@given(IDS, SIZES, st.integers(0, 12))
+def test_text_of_first_tokens_is_never_taken_for_a_stop_string(
+    ids: list[int], sizes: list[int], min_tokens: int
+) -> None:
+    """However it is pushed: nothing stops before `min_tokens`, and the pieces give one text."""
+    whole = OutputPipeline(PLAIN, stop=["l", "\n"], min_tokens=min_tokens, logprobs=True)
+    pieces = OutputPipeline(PLAIN, stop=["l", "\n"], min_tokens=min_tokens, logprobs=True)
+    logprobs = [-1.0] * len(ids)
+    first = whole.push(ids, logprobs)
+    rest = whole.flush()
+    text, stopped, start = "", False, 0
+    for size in [*sizes, *([1] * len(ids))]:
+        out = pieces.push(ids[start : start + size], logprobs[start : start + size])
+        start += size
+        text, stopped = text + out.text, stopped or out.stopped
+    text += pieces.flush().text
+    assert text == first.text + rest.text
+    assert stopped == first.stopped
+    assert text.startswith(text_of(ids[:min_tokens]).rstrip("\ufffd"))
+
+
+def test_stop_string_after_first_tokens_is_found() -> None:
+    pipeline = OutputPipeline(PLAIN, stop=["lo"], min_tokens=2)
+    assert pipeline.push([FIRST, FIRST]).text == "HelloHello"
+    out = pipeline.push([FIRST])
+    assert (out.text, out.stopped) == ("Hel", True)
