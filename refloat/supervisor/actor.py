@@ -17,6 +17,7 @@ from refloat.supervisor.inbox import Alarm, Item, LinkEnded, Order, ProcessEnded
 from refloat.supervisor.knobs import Knobs
 from refloat.supervisor.program import Program
 from refloat.supervisor.slot import Slot
+from refloat.supervisor.slot_witness import SlotWitness
 from refloat.wire.link import LinkEnd
 
 _LAST_REAP_S = 5.0
@@ -40,6 +41,7 @@ class SlotActor:
         knobs: Knobs,
         *,
         model: str,
+        witness: SlotWitness | None = None,
         start_child: Callable[..., Child] = Child,
     ) -> None:
         self._program = program
@@ -48,7 +50,7 @@ class SlotActor:
         self._inbox: asyncio.Queue[Item | BaseException] = asyncio.Queue()
         self._timers: dict[Alarm, asyncio.TimerHandle] = {}
         self._finished = asyncio.Event()
-        self.slot = Slot(program, self, knobs, model=model)
+        self.slot = Slot(program, self, knobs, model=model, witness=witness)
 
     async def run(self) -> None:
         """Supervise until `stop`. Raises what broke; the child is killed then."""

@@ -27,6 +27,12 @@ class Fault(NamedTuple):
     is_final_word: bool = True
     """False for a mere EOF: the exit code, once known, says more."""
 
+    @property
+    def deserves_grace(self) -> bool:
+        """Whether a moment before SIGKILL can bring evidence: an exit code, or a hung child's
+        stacks."""
+        return not self.is_final_word or self.kind is FaultKind.STALL
+
 
 def explain_exit(program: str, returncode: int, *, we_killed: bool) -> Fault:
     """A process that ended. `returncode` as `subprocess` has it: negative for a signal."""

@@ -61,6 +61,8 @@ class Condemned:
     """Somebody else has found the child of the moment unusable."""
 
     fault: Fault
+    worker_id: int | None = None
+    """The child that is meant; `None`: whichever is there."""
 
 
 Item = Received | LinkEnded | ProcessEnded | Condemned | Alarm | Order

@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -50,6 +51,8 @@ class ChildProcess:
         self._on_exit = on_exit
         self._ring = StderrRing()
         self.was_killed = False
+        self.killed_s: float | None = None
+        """`time.monotonic()` of the first SIGKILL that found it alive."""
         with contextlib.ExitStack() as undo:
             self.socket, theirs = socket.socketpair()
             undo.callback(self.socket.close)
@@ -120,6 +123,8 @@ class ChildProcess:
             return
         if not self.has_exited():
             self.was_killed = True
+            if self.killed_s is None:
+                self.killed_s = time.monotonic()
         # The group outlives its leader until that is reaped, so this cannot meet a stranger.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)

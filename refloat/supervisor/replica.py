@@ -1,7 +1,22 @@
 """A READY worker as dispatch sees it, and the account of what it owes."""
 
+from dataclasses import dataclass
+
 from refloat.supervisor.child import Child
 from refloat.wire.messages import Add, CacheFacts, Capabilities, Refused, Step, ToWorker
+
+#: Of a packed token id.
+_ID_BYTES = 4
+
+
+@dataclass(slots=True)
+class Share:
+    """One generation's part of what a worker does, in token counts."""
+
+    generation: int
+    prompt_tokens: int
+    emitted_tokens: int
+    """Before this attempt and in it, as far as they have come."""
 
 
 class WorkerReplica:
@@ -23,7 +38,12 @@ class WorkerReplica:
         self.is_lost = False
         self.has_progressed = False
         """It has brought a token."""
-        self._owed: set[tuple[int, int]] = set()
+        self._owed: dict[tuple[int, int], Share] = {}
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """What it owes, in token counts."""
+        return tuple(self._owed.values())
 
     @property
     def owes(self) -> bool:
@@ -35,17 +55,22 @@ class WorkerReplica:
         if self.is_lost:
             return
         if isinstance(message, Add):
-            self._owed.add((message.generation, message.attempt))
+            prompt_tokens = len(message.tokens) // _ID_BYTES - message.offset
+            share = Share(message.generation, prompt_tokens, message.offset)
+            self._owed[message.generation, message.attempt] = share
         self._child.send(message)
 
     def stepped(self, step: Step) -> None:
         """The worker has brought a step; called before anybody else sees it."""
         for output in step.outputs:
-            if output.ended is not None:
-                self._owed.discard((output.generation, output.attempt))
+            key = (output.generation, output.attempt)
             if output.ids:
                 self.has_progressed = True
+                if (share := self._owed.get(key)) is not None:
+                    share.emitted_tokens = output.offset + len(output.ids)
+            if output.ended is not None:
+                self._owed.pop(key, None)
 
     def refused(self, refused: Refused) -> None:
         """The worker has refused an `Add`."""
-        self._owed.discard((refused.generation, refused.attempt))
+        self._owed.pop((refused.generation, refused.attempt), None)

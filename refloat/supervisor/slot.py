@@ -30,14 +30,13 @@ from refloat.supervisor.lifecycle import (
     WorkerState,
     transition,
 )
+from refloat.supervisor.loss_log import log_loss
 from refloat.supervisor.program import Desk, Program
+from refloat.supervisor.slot_witness import SlotWitness, Unwitnessed
 from refloat.wire.faults import FaultKind
 from refloat.wire.link import LinkEnd
 
 _log = get_logger(__name__)
-
-_LOGGED_STDERR = 2000
-
 
 _ASKED = Fault(FaultKind.OPERATOR, "it was asked to leave")
 
@@ -45,10 +44,19 @@ _ASKED = Fault(FaultKind.OPERATOR, "it was asked to leave")
 class Slot:
     """State and child of one slot. `handle` is the only way in; one writer calls it."""
 
-    def __init__(self, program: Program, desk: Desk, knobs: Knobs, *, model: str) -> None:
+    def __init__(
+        self,
+        program: Program,
+        desk: Desk,
+        knobs: Knobs,
+        *,
+        model: str,
+        witness: SlotWitness | None = None,
+    ) -> None:
         self._program = program
         self._desk = desk
         self._knobs = knobs
+        self._witness = Unwitnessed() if witness is None else witness
         self._log = _log.bind(model=model, program=program.name)
         budget = CrashBudget(knobs.crash_limit, knobs.crash_window_s)
         self.history = SlotHistory(budget, desk.now_s())
@@ -77,8 +85,8 @@ class Slot:
                     self._take(self._explain_end(end, detail))
             case ProcessEnded(worker_id):
                 self._process_ended(worker_id)
-            case Condemned(fault):
-                if self.state in LIVE:
+            case Condemned(fault, worker_id):
+                if self.state in LIVE and worker_id in (None, self.worker_id):
                     self._take(fault)
             case Alarm():
                 self._rang(item)
@@ -93,6 +101,8 @@ class Slot:
     def _take(self, outcome: WorkerEvent | Fault | None) -> None:
         if isinstance(outcome, Fault):
             self.fault = _ASKED if self.is_stopping else outcome
+            if not self.is_stopping:
+                self._witness.condemned(self.child, outcome, self.state)
             self._apply(WorkerEvent.FAULT)
         elif outcome is not None:
             self._apply(outcome)
@@ -112,8 +122,11 @@ class Slot:
         self._log.debug("slot_state", worker_id=self.worker_id, state=state, before=before)
         if state is not WorkerState.SPAWNING:
             self._program.changed()
+        if state is not before:
+            self._witness.moved(before, state)
         for effect in effects:
             self._perform(effect)
+            self._witness.performed(effect, self.child)
 
     def _perform(self, effect: Effect) -> None:
         match effect:
@@ -172,7 +185,7 @@ class Slot:
         child, fault = self.child, self.fault
         if child is None or fault is None:
             return
-        if child.process.has_exited() or not _deserves_grace(fault):
+        if child.process.has_exited() or not fault.deserves_grace:
             child.process.kill()
         else:
             if fault.kind is FaultKind.STALL:
@@ -205,7 +218,11 @@ class Slot:
             if self.fault is not None and not self.fault.is_final_word:
                 self.fault = self._explain_exit(child)
             self._release(child)
-            self._log_loss(child)
+            log_loss(self._log, child, self.fault or _ASKED, was_asked=self.is_stopping)
+        else:
+            child = None
+        if self.fault is not None:
+            self._witness.reaped(child, self.fault)
         if self.is_stopping:
             self._apply(WorkerEvent.GONE)
             self.is_finished = True
@@ -224,26 +241,14 @@ class Slot:
         code = child.process.exit_code()
         if code is None:
             return explain_end(self._program.name, LinkEnd.EOF, "closed")
-        return explain_exit(self._program.name, code, we_killed=child.process.was_killed)
+        fault = explain_exit(self._program.name, code, we_killed=child.process.was_killed)
+        return self._witness.explain(child, fault)
 
     def _release(self, child: Child) -> None:
         child.process.kill()  # what it had started, while the session is still its own
         child.process.reap()
         child.close()
         self.child = None
-
-    def _log_loss(self, child: Child) -> None:
-        fault = _ASKED if self.fault is None else self.fault
-        log = self._log.debug if self.is_stopping else self._log.warning
-        log(
-            "child_lost",
-            worker_id=child.worker_id,
-            pid=child.pid,
-            cause=fault.kind,
-            reason=fault.reason,
-            exit_code=child.process.exit_code(),
-            stderr=child.process.last_stderr()[-_LOGGED_STDERR:],
-        )
 
     def _rang(self, alarm: Alarm) -> None:
         """An alarm for a state that is over changes nothing."""
@@ -292,8 +297,3 @@ class Slot:
                     self._apply(WorkerEvent.RESET)
             case _:
                 assert_never(order)
-
-
-def _deserves_grace(fault: Fault) -> bool:
-    """Whether a moment before SIGKILL can bring evidence: an exit code, or a hung child's stacks."""
-    return not fault.is_final_word or fault.kind is FaultKind.STALL
