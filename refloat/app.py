@@ -27,6 +27,7 @@ from refloat.models.resolve import ResolvedModel
 from refloat.observe.log import configure_logging, get_logger
 from refloat.observe.metrics import Metrics
 from refloat.parsing.vocabulary import Vocabulary
+from refloat.supervisor.control import Control
 from refloat.supervisor.failed_model import publish_failed
 from refloat.supervisor.fleet import Availability, Fleet, ModelSnapshot
 from refloat.supervisor.supervisor import ModelSupervisor
@@ -214,6 +215,7 @@ class Gateway:
                 settings=self._server,
                 keys=frozenset(read_api_keys(keys)) if keys else frozenset(),
                 version=__version__,
+                control=Control({name: m.supervisor for name, m in self._models.items()}),
             )
         )
 

@@ -57,5 +57,19 @@ def tenant_of_address(scope: Scope) -> str:
     return f"ip-{address}"
 
 
+def is_local_caller(scope: Scope) -> bool:
+    """Whether the connection comes from this machine: over loopback, or over no network at all."""
+    client = scope.get("client")
+    if not client:
+        return True
+    try:
+        address = ipaddress.ip_address(client[0])
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.is_loopback
+
+
 def _digest(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()

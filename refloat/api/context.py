@@ -68,6 +68,28 @@ class BudgetPort(Protocol):
         ...
 
 
+class ControlPort(Protocol):
+    """What an operator may order."""
+
+    def reset(self, model: str, *, accept_probe: bool) -> bool:
+        """Forget a model's faults and try it again, now. Whether anything is started for that.
+
+        Raises `ProblemError` for a model that cannot be tried again.
+        """
+        ...
+
+
+class NoControl:
+    """Orders nothing: for a gateway without models of its own."""
+
+    def reset(self, model: str, *, accept_probe: bool) -> bool:
+        """Nothing is started."""
+        return False
+
+
+_NO_CONTROL = NoControl()
+
+
 @dataclass(frozen=True, slots=True)
 class ApiContext:
     """Everything that handlers work with."""
@@ -80,4 +102,5 @@ class ApiContext:
     keys: frozenset[str] = frozenset()
     """Bearer keys; none: everybody may call."""
     version: str = "0"
+    control: ControlPort = _NO_CONTROL
     clock: Callable[[], float] = time.monotonic

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from refloat.api.auth import KeyRing, bearer_key, tenant_of_address
+from refloat.api.auth import KeyRing, bearer_key, is_local_caller, tenant_of_address
 from refloat.api.body import drain_refused_body
 from refloat.api.errors import ClientGoneError, error_answer, internal_problem
 from refloat.api.facts import Call, RequestFacts, attach, facts_of, header_of, send_answer
@@ -17,7 +17,10 @@ from refloat.observe.metrics import Metrics
 from refloat.wire.problem import Problem, ProblemError, ProblemKind
 
 OPEN_PATHS = frozenset({"/v2/health/live", "/v2/health/ready"})
+#: What only the operator may ask: with keys set, with a key; else from this machine alone.
+ADMIN_PREFIX = "/admin/"
 CLIENT_CLOSED_STATUS = 499
+_PROXY_HEADERS = (b"forwarded", b"x-forwarded-for")
 
 _log = get_logger(__name__)
 _SANE_ID = re.compile(rb"[A-Za-z0-9._:/=+@-]{1,128}")
@@ -114,6 +117,8 @@ class AuthGate:
         facts = facts_of(scope)
         if self._keys.is_open or scope["path"] in OPEN_PATHS:
             facts.tenant = tenant_of_address(scope)
+            if scope["path"].startswith(ADMIN_PREFIX):
+                _check_operator(scope)
         else:
             facts.tenant = self._tenant(scope)
         await self._app(scope, receive, send)
@@ -127,6 +132,20 @@ class AuthGate:
         if tenant is None:
             raise ProblemError.of(ProblemKind.INVALID_API_KEY, "This API key is not known here.")
         return tenant
+
+
+def _check_operator(scope: Scope) -> None:
+    """Without keys the operator is whoever calls from this machine, but for a web page that a browser
+    there happens to show, and for what a proxy there passes on. Raises `ProblemError`."""
+    is_passed_on = any(header_of(scope, name) is not None for name in _PROXY_HEADERS)
+    if is_passed_on or not is_local_caller(scope):
+        message = (
+            "Without keys (setting api_key_file) this route answers callers on this machine only."
+        )
+        raise ProblemError.of(ProblemKind.FORBIDDEN, message)
+    if header_of(scope, b"origin") is not None:
+        message = "Without keys (setting api_key_file) this route does not answer web pages."
+        raise ProblemError.of(ProblemKind.FORBIDDEN, message)
 
 
 def new_request_id() -> str:

@@ -6,12 +6,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from refloat.api.admin import Admin
 from refloat.api.context import ApiContext
 from refloat.api.errors import Answer
 from refloat.api.facts import Call
 from refloat.api.generate import CHAT_DIALECT, COMPLETION_DIALECT, Generate
 from refloat.api.health import Health
 from refloat.api.models import Models
+from refloat.api.schema.admin import ResetAnswer, ResetBody
 from refloat.api.schema.answers import (
     ChatChunk,
     ChatCompletion,
@@ -68,6 +70,14 @@ def operations(context: ApiContext, openapi: Handler) -> list[Operation]:
         ),
         Operation(
             "GET", "/v2/models/{model:path}", health.model, "A model, for KServe", gives=any_object
+        ),
+        Operation(
+            "POST",
+            "/admin/models/{model:path}/reset",
+            Admin(context).reset,
+            "Try a failed model again, now",
+            takes=ResetBody,
+            gives=ResetAnswer,
         ),
         Operation("GET", "/health", health.summary, "Everything at a glance", gives=any_object),
         Operation(

@@ -82,6 +82,26 @@ def status(
 
 
 @app.command()
+def reset(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Name under which it is served")],
+    url: Annotated[str, typer.Option(help="Where the server listens")] = "http://127.0.0.1:8000",
+    api_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the server's keys")
+    ] = None,
+    accept_probe: Annotated[
+        bool, typer.Option("--accept-probe", help="What the next probe says is right from now on")
+    ] = False,
+    timeout_s: Annotated[float, typer.Option(help="Seconds to wait for the answer")] = 10.0,
+) -> None:
+    """Have a running server try a failed model again, now, and forget its faults so far."""
+    from refloat.cli.reset import reset_model
+
+    raise typer.Exit(
+        reset_model(model, url, api_key_file, accept_probe=accept_probe, timeout_s=timeout_s)
+    )
+
+
+@app.command()
 def bench(
     model: Annotated[str, typer.Argument(metavar="[MODEL]", help="As for serve")] = "smollm2",
     device: Annotated[str, typer.Option(help="OpenVINO device for both sides")] = "CPU",

@@ -1,18 +1,12 @@
 """`refloat status`: a running server's own summary, as a table and as an exit code."""
 
-import http.client
-import urllib.error
-import urllib.request
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
+from refloat.cli.ask import NoAnswerError, Target, ask
 from refloat.cli.exit_codes import ExitCode
 from refloat.cli.serve import fail
-from refloat.config.keys import KeyFileError, read_api_keys
-
-_MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
 
 class _Worker(msgspec.Struct):
@@ -39,21 +33,16 @@ class _Health(msgspec.Struct):
     version: str = ""
 
 
-class _NoAnswerError(Exception):
-    """Nothing there that could be asked; the message says what came instead."""
-
-
 def show_status(url: str, api_key_file: Path | None, *, as_json: bool, timeout_s: float) -> int:
     """Ask `/health` and print it. 0: ready, 5: not ready, 6: no answer."""
-    if urlsplit(url).scheme not in ("http", "https"):
-        return fail(ExitCode.USAGE, [f"{url} must begin with http:// or https://"])
     try:
-        key = read_api_keys(api_key_file)[0] if api_key_file else None
-        body = _ask(f"{url.rstrip('/')}/health", key, timeout_s)
-        health = msgspec.json.decode(body, type=_Health)
-    except KeyFileError as error:
+        target = Target.of(url, api_key_file, timeout_s=timeout_s)
+    except ValueError as error:
         return fail(ExitCode.USAGE, [str(error)])
-    except _NoAnswerError as error:
+    try:
+        body = ask(target, "/health")
+        health = msgspec.json.decode(body, type=_Health)
+    except NoAnswerError as error:
         return fail(ExitCode.UNREACHABLE, [f"{url}: {error}"])
     except (msgspec.DecodeError, RecursionError):
         return fail(ExitCode.UNREACHABLE, [f"{url}: what answers there is no Refloat server"])
@@ -62,26 +51,6 @@ def show_status(url: str, api_key_file: Path | None, *, as_json: bool, timeout_s
     else:
         _print_table(url, health)
     return ExitCode.OK if health.status == "ok" else ExitCode.NOT_READY
-
-
-def _ask(url: str, key: str | None, timeout_s: float) -> bytes:
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    request = urllib.request.Request(url, headers=headers)
-    # A proxy meant for the outside must not be asked for a server of one's own.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    try:
-        with opener.open(request, timeout=timeout_s) as answer:
-            return answer.read(_MAX_ANSWER_BYTES)
-    except urllib.error.HTTPError as error:
-        error.close()
-        hint = "; give its key with --api-key-file" if error.code == 401 else ""
-        raise _NoAnswerError(f"answers with status {error.code}{hint}") from error
-    except urllib.error.URLError as error:
-        raise _NoAnswerError(f"no server answers there ({error.reason})") from error
-    except (OSError, http.client.HTTPException) as error:
-        raise _NoAnswerError(
-            f"no server answers there ({error or type(error).__name__})"
-        ) from error
 
 
 def _print_table(url: str, health: _Health) -> None:

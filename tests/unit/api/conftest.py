@@ -21,7 +21,7 @@ from refloat.observe.metrics import Metrics
 from refloat.parsing.pipeline import TokenLogprob
 from refloat.supervisor.fleet import Availability, Fleet, ModelFacts, ModelSnapshot
 from refloat.wire.messages import Capabilities
-from refloat.wire.problem import Problem
+from refloat.wire.problem import Problem, ProblemError, ProblemKind
 
 DEADLINE_S = 20.0
 PIECES = ("Hel", "lo ", "Zürich ", "東京\u2028", "🚲!")
@@ -159,6 +159,19 @@ def snapshot(name: str = "m", state: Availability = Availability.READY, **more: 
 
 
 @dataclass
+class FakeControl:
+    """Remembers what was ordered; `m` can be reset, `gone` cannot."""
+
+    orders: list[tuple[str, bool]] = field(default_factory=list[tuple[str, bool]])
+
+    def reset(self, model: str, *, accept_probe: bool) -> bool:
+        if model == "gone":
+            raise ProblemError.of(ProblemKind.CONFLICT, "never fetched")
+        self.orders.append((model, accept_probe))
+        return True
+
+
+@dataclass
 class Gateway:
     """A server in a thread, and all that can be pulled at."""
 
@@ -202,6 +215,7 @@ def make_gateway(settings: ServerConfig | None = None, *, keys: Sequence[str] = 
         settings=settings,
         keys=frozenset(keys),
         version="1.2.3",
+        control=FakeControl(),
     )
     return Gateway(context, generations, budget, fleet, metrics)
 

@@ -103,12 +103,21 @@ class _Answers(BaseHTTPRequestHandler):
     status = 200
     body: Any = None
     authorization: str | None = None
+    asked: Any = None
 
     def log_message(self, format: str, *args: object) -> None:
         """Silent."""
 
     def do_GET(self) -> None:
         assert self.path == "/health"
+        self._answer()
+
+    def do_POST(self) -> None:
+        length = int(self.headers["Content-Length"])
+        type(self).asked = (self.path, json.loads(self.rfile.read(length)))
+        self._answer()
+
+    def _answer(self) -> None:
         type(self).authorization = self.headers.get("Authorization")
         body = self.body if isinstance(self.body, bytes) else json.dumps(self.body).encode()
         self.send_response(self.status)
@@ -194,3 +203,47 @@ def test_status_of_nothing_is_6_and_one_line(capsys: pytest.CaptureFixture[str])
     assert "no server answers there" in error
     assert error.count("\n") == 1
     assert _run("status", "--url", "ftp://x") == ExitCode.USAGE
+
+
+# --- reset ----------------------------------------------------------------------------------------
+
+
+def test_reset_of_a_failed_model_says_what_follows(
+    answers: tuple[str, type[_Answers]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, handler = answers
+    handler.body = {"model": "org/m n", "state": "failed", "restarts": True}
+    assert _run("reset", "org/m n", "--url", url, "--accept-probe") == ExitCode.OK
+    assert handler.asked == ("/admin/models/org/m%20n/reset", {"accept_probe": True})
+    assert capsys.readouterr().out == "org/m n was failed; it is started again\n"
+    handler.body = {"model": "m", "state": "ready", "restarts": False}
+    assert _run("reset", "m", "--url", url) == ExitCode.OK
+    assert handler.asked == ("/admin/models/m/reset", {"accept_probe": False})
+    assert "nothing to start again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "reason"),
+    [
+        (404, {"error": {"message": "no such model"}}, ExitCode.USAGE, "404: no such model"),
+        (401, {}, ExitCode.USAGE, "give its key with --api-key-file"),
+        (200, {"models": []}, ExitCode.UNREACHABLE, "no Refloat server"),
+    ],
+)
+def test_reset_that_is_refused_says_why(
+    answers: tuple[str, type[_Answers]],
+    capsys: pytest.CaptureFixture[str],
+    status: int,
+    body: object,
+    code: ExitCode,
+    reason: str,
+) -> None:
+    url, handler = answers
+    handler.status, handler.body = status, body
+    assert _run("reset", "m", "--url", url) == code
+    assert reason in capsys.readouterr().err
+
+
+def test_reset_without_a_server_is_6(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("reset", "m", "--url", "http://127.0.0.1:9") == ExitCode.UNREACHABLE
+    assert "no server answers there" in capsys.readouterr().err
