@@ -8,7 +8,6 @@ import openvino_genai as genai
 
 from refloat.engines.base import LoadError
 from refloat.engines.engine_text import load_error
-from refloat.engines.host_memory import available_bytes
 from refloat.engines.model_shape import (
     ModelShape,
     block_bytes,
@@ -17,6 +16,7 @@ from refloat.engines.model_shape import (
     shape_from_variables,
 )
 from refloat.kv.blocks import blocks_for
+from refloat.observe.host_memory import read_host_memory
 from refloat.wire.messages import EngineSpec
 
 #: Without a size from the operator: room for two longest conversations, but at least so much, and
@@ -113,7 +113,7 @@ def _default_budget(spec: EngineSpec, each: int) -> int:
     wanted = max(_LEAST_DEFAULT_BYTES, _DEFAULT_CONVERSATIONS * conversation)
     if "GPU" in spec.device.upper():
         return min(wanted, _MOST_DEFAULT_BYTES_ON_GPU)
-    return min(wanted, available_bytes() // _HOST_SHARE)
+    return min(wanted, read_host_memory().available // _HOST_SHARE)
 
 
 def _scheduler_config(spec: EngineSpec, plan: CachePlan) -> genai.SchedulerConfig:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from refloat.engines.host_memory import available_bytes
 from refloat.engines.model_shape import (
     ModelShape,
     block_bytes,
@@ -110,15 +109,3 @@ def test_block_size_follows_the_device() -> None:
     assert [block_size_of(name) for name in ("CPU", "GPU", "gpu.0", "AUTO:GPU,CPU")] == [
         32, 16, 16, 16,
     ]  # fmt: skip
-
-
-def test_available_memory_is_the_smaller_of_host_and_group(tmp_path: Path) -> None:
-    meminfo = tmp_path / "meminfo"
-    meminfo.write_text("MemTotal: 9999 kB\nMemAvailable:    1000 kB\n")
-    assert available_bytes(meminfo, tmp_path) == 1_024_000
-    (tmp_path / "memory.max").write_text("max\n")
-    (tmp_path / "memory.current").write_text("5\n")
-    assert available_bytes(meminfo, tmp_path) == 1_024_000
-    (tmp_path / "memory.max").write_text("1005\n")
-    assert available_bytes(meminfo, tmp_path) == 1000
-    assert available_bytes(tmp_path / "none", tmp_path / "none") > 0
