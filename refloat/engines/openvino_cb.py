@@ -21,7 +21,8 @@ from refloat.wire.problem import Problem, ProblemKind
 
 _BLOCK_SIZES = (16, 32, 64, 128, 256)
 _SEED_MASK = (1 << 63) - 1
-#: A hybrid model's request that ends at exactly one token spoils its prompt's cached state.
+#: A hybrid model's request that ends at exactly one token spoils its prompt's cached state; and while
+#: it stands there, that state is wrong for whoever comes with the same prompt.
 _HYBRID_LEAST_TOKENS = 2
 
 
@@ -31,6 +32,10 @@ class OpenVinoEngine:
     def __init__(self) -> None:
         self.capabilities = Capabilities()
         self._live: dict[RequestKey, LiveRequest] = {}
+        self._held: dict[RequestKey, tuple[EngineRequest, genai.GenerationConfig]] = {}
+        """Requests that wait for a step before the engine may see them (hybrid models)."""
+        self._ends: list[Output] = []
+        """Ends of requests that the engine never saw, to be told with the next step."""
         self._next_id = 1
         self._bytes_total = 0
 
@@ -48,6 +53,16 @@ class OpenVinoEngine:
     def add(self, request: EngineRequest) -> None:
         self._check(request)
         config = self._generation_config(request.params, request.offset)
+        if self._hybrid and self._has_to_wait(request):
+            try:
+                config.validate()
+            except Exception as error:
+                raise _refusal(clean_message(str(error))) from error
+            self._held[request.key] = request, config
+        else:
+            self._start(request, config)
+
+    def _start(self, request: EngineRequest, config: genai.GenerationConfig) -> None:
         tokens = ov.Tensor(np.array([request.tokens], dtype=np.int64))
         request_id = self._next_id
         self._next_id += 1
@@ -61,11 +76,14 @@ class OpenVinoEngine:
         self._live[request.key] = LiveRequest(request, handle, hybrid=self._hybrid)
 
     def step(self) -> StepResult:
+        if self._held:
+            self._release()
         try:
-            self._pipeline.step()
+            if self._live:
+                self._pipeline.step()
         except Exception as error:
             raise fault_error(error) from error
-        outputs: list[Output] = []
+        outputs, self._ends = self._ends, []
         ended = False
         for live in self._live.values():
             output = live.collect()
@@ -80,19 +98,41 @@ class OpenVinoEngine:
         if ended:
             for output in outputs:
                 if output.ended is not None:
-                    del self._live[RequestKey(output.generation, output.attempt)]
+                    self._live.pop(RequestKey(output.generation, output.attempt), None)
         return StepResult(outputs, -1 if self._hybrid else used)
 
     def cancel(self, key: RequestKey) -> None:
         live = self._live.get(key)
+        if key in self._held:
+            request, _ = self._held.pop(key)
+            self._ends.append(_end(request, "cancelled"))
         if live is not None and live.ending is None:
             live.end("cancelled")
 
     def has_work(self) -> bool:
-        return bool(self._live)
+        return bool(self._live or self._held or self._ends)
 
     def cache(self) -> CacheFacts | None:
         return CacheFacts(self._block_size, self._num_blocks, self._bytes_total)
+
+    def _has_to_wait(self, request: EngineRequest) -> bool:
+        """Whether a running one with the same prompt stands at its first token."""
+        tokens = request.tokens
+        return any(
+            live.produced == 1 and tokens[: len(live.tokens)] == live.tokens
+            for live in self._live.values()
+        )
+
+    def _release(self) -> None:
+        """Give the engine what was held and need not wait any longer."""
+        for key, (request, config) in list(self._held.items()):
+            if self._has_to_wait(request):
+                continue
+            del self._held[key]
+            try:
+                self._start(request, config)
+            except RequestRefusedError:
+                self._ends.append(_end(request, "ignored"))
 
     def _check(self, request: EngineRequest) -> None:
         """Refuse what the engine would take and then read garbage for, or end the process over."""
@@ -145,10 +185,15 @@ class OpenVinoEngine:
         if self._hybrid or len(self._live) != 1:
             return
         (live,) = self._live.values()
-        tokens = min(live.prompt_tokens, self._max_batched)
+        tokens = min(len(live.tokens), self._max_batched)
         fitting = [size for size in _BLOCK_SIZES if blocks_for(tokens, size) == used]
         if used and fitting and self._block_size not in fitting:
             self._block_size = fitting[0]
+
+
+def _end(request: EngineRequest, word: str) -> Output:
+    generation, attempt = request.key
+    return Output(generation, attempt, request.offset, (), None, word)
 
 
 def _refusal(message: str) -> RequestRefusedError:

@@ -41,7 +41,7 @@ class LiveRequest:
     __slots__ = (
         "_attempt", "_can_read", "_dropped", "_generation", "_handle", "_hybrid", "_limit",
         "_logprobs", "_min_tokens", "_position", "_read", "_start", "_stop_ids", "_told",
-        "ending", "prompt_tokens",
+        "ending", "tokens",
     )  # fmt: skip
 
     def __init__(self, request: EngineRequest, handle: Handle, *, hybrid: bool) -> None:
@@ -61,14 +61,19 @@ class LiveRequest:
         """Whether the engine knows of the end; the next step then frees it."""
         self.ending: str | None = None
         """Set once nothing more is wanted: the word for its end."""
-        self.prompt_tokens = len(request.tokens)
+        self.tokens = request.tokens
+        """Its prompt, as the engine was given it."""
+
+    @property
+    def produced(self) -> int:
+        """Tokens that the engine has generated."""
+        return self._position - self._start + self._dropped
 
     def end(self, word: str) -> None:
         """Want no more. A hybrid model's request first gets its second token."""
         if self.ending is None:
             self.ending = word
-        produced = self._position - self._start + self._dropped
-        if not self._told and not (self._hybrid and produced == 1):
+        if not self._told and not (self._hybrid and self.produced == 1):
             self._told = True
             self._handle.cancel()
 

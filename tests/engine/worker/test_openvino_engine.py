@@ -333,6 +333,35 @@ def test_hybrid_cancelled_after_its_first_token_spoils_no_repeat(hybrid: OpenVin
     assert requests.answer(prompt, max_tokens=8)[0] == expected
 
 
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_hybrid_prompt_that_comes_again_while_the_first_runs_is_answered_rightly(
+    hybrid: OpenVinoEngine, steps: int
+) -> None:
+    prompt = [900 + 50 * steps + n for n in range(40)]
+    expected, _ = Requests(load("tiny-hybrid")).answer(prompt, max_tokens=8)
+    requests = Requests(hybrid)
+    requests.add(prompt, max_tokens=30)
+    for _ in range(steps):
+        hybrid.step()
+    again = [requests.add(prompt, max_tokens=8) for _ in range(2)]
+    outputs = requests.run()
+    assert [ids_of(outputs[key]) for key in again] == [expected, expected]
+
+
+def test_hybrid_request_cancelled_before_the_engine_has_it_ends_once(
+    hybrid: OpenVinoEngine,
+) -> None:
+    prompt = [1200 + n for n in range(40)]
+    requests = Requests(hybrid)
+    first = requests.add(prompt, max_tokens=8)
+    hybrid.step()
+    again = requests.add(prompt, max_tokens=8)
+    hybrid.cancel(again)
+    outputs = requests.run()
+    assert [(output.ids, output.ended) for output in outputs[again]] == [((), "cancelled")]
+    assert outputs[first][-1].ended == "length"
+
+
 def test_hybrid_stops_at_a_later_stop_id(hybrid: OpenVinoEngine) -> None:
     requests = Requests(hybrid)
     whole, _ = requests.answer(PROMPT)
