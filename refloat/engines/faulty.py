@@ -78,6 +78,10 @@ class FaultyEngine:
     def load(self, spec: EngineSpec) -> None:
         if self._text_of is None and any(entry.match is not None for entry in self._plan):
             raise LoadError("faults: match needs the scripted engine", permanent=True)
+        self._left = [
+            0 if entry.max_rung is not None and spec.rung > entry.max_rung else left
+            for entry, left in zip(self._plan, self._left, strict=True)
+        ]
         for index, entry in self._due(FaultAt.LOAD):
             self._fire(index, entry)
         self._inner.load(spec)

@@ -83,6 +83,8 @@ class FaultEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """How often it still happens."""
     skip: NonNegative = 0
     """Chances that pass before it happens for the first time."""
+    max_rung: NonNegative | None = None
+    """It happens only up to this rung of the model's ladder; 0: only at full speed."""
     message: str | None = None
     """The engine's words, for the kinds that raise or refuse."""
     seconds: Annotated[float, msgspec.Meta(ge=0)] | None = None

@@ -89,6 +89,8 @@ class EngineSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     eos_token_ids: tuple[int, ...] = ()
     options: dict[str, Any] = {}
     """For one engine only (the scripted engine's script and speed)."""
+    rung: int = 0
+    """How far down the model's ladder these settings are; 0: as configured, full speed."""
     faults: tuple[dict[str, Any], ...] = ()
     """Fault plan entries with the `times` that are left (see `faults/plan.py`)."""
 

@@ -6,6 +6,7 @@ in one frame and then touches nothing: a destructor on a dead device context may
 
 import gc
 import time
+from collections.abc import Sequence
 from typing import NoReturn, assert_never
 
 from refloat.engines.base import (
@@ -63,6 +64,8 @@ class WorkerLoop:
         self._phase = Phase.IDLE
         self._running: dict[RequestKey, None] = {}
         self._batch: list[int] = []
+        self._named: Sequence[int] = ()
+        """Whom the page names for the phase under way."""
         self._prefill = 0
         """Prompt tokens not yet stepped, as far as known (the engine may have them cached)."""
 
@@ -178,20 +181,20 @@ class WorkerLoop:
         """Say what happened, then hold still until killed or until the gateway is gone."""
         gc.disable()
         phase = self._phase
-        self._enter(Phase.LEAVING)
+        self._enter(Phase.LEAVING, named=self._named)  # whom it happened to stays on the page
         self._pipe.send(WorkerFault(kind, message, phase.name.lower()))
         while self._pipe.recv() is not EOF:
             pass
         raise LinkClosedError("the gateway is gone")
 
-    def _enter(self, phase: Phase, *, tokens: int = 0, named: list[int] | None = None) -> None:
-        self._phase = phase
+    def _enter(self, phase: Phase, *, tokens: int = 0, named: Sequence[int] = ()) -> None:
+        self._phase, self._named = phase, named
         self._progress.write(
             phase,
             step=self._steps,
             begin_ns=time.monotonic_ns(),
             tokens=tokens,
-            generations=named if named is not None else (),
+            generations=named,
         )
 
 

@@ -56,12 +56,23 @@ def test_raised_fault_is_one_frame_and_then_silence_until_the_end(
     page = worker.progress.read()
     assert page is not None
     assert page.phase is Phase.LEAVING
+    assert page.generations == (1,)
     worker.add(2, tokens.encode("Hi"))
     worker.probe()
     assert worker.pipe.recv(0.2) is None
     assert worker.process.poll() is None
     worker.pipe.close()
     assert worker.wait() == ChildExit.ASKED
+
+
+@pytest.mark.parametrize("at", ["load", "add", "step"])
+@pytest.mark.parametrize("rung", [1, 2])
+def test_fault_beyond_its_rung_does_not_happen(
+    worker: Driver, tokens: ScriptedTokenizer, at: str, rung: int
+) -> None:
+    worker.load(faults=({"at": at, "kind": "exit", "max_rung": 0},), rung=rung)
+    worker.add(1, tokens.encode("Hi"))
+    worker.expect(Step)
 
 
 def test_fault_at_a_token_comes_after_exactly_so_many(

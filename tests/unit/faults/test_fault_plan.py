@@ -22,6 +22,7 @@ def test_entry_with_defaults_fires_once() -> None:
         ({"at": "step", "kind": "explode"}, ("explode", "kind")),
         ({"at": "step", "kind": "segv", "tmies": 2}, ("tmies",)),
         ({"at": "step", "kind": "segv", "times": -1}, ("times",)),
+        ({"at": "step", "kind": "segv", "max_rung": -1}, ("max_rung",)),
         ({"at": "step", "kind": "segv", "times": "2"}, ("times",)),
         ({"at": "step", "kind": "segv", "skip": -1}, ("skip",)),
         ({"at": "token", "kind": "segv"}, ("token",)),
