@@ -71,6 +71,18 @@ class Metrics:
         self.restarts = Counter(
             "refloat_worker_restarts", "Workers lost, by cause", ["model", "cause"], registry=r
         )
+        self.incidents = Counter(
+            "refloat_incidents", "Incidents, by the cause that was judged in the end",
+            ["model", "cause"], registry=r,
+        )  # fmt: skip
+        self.convictions = Counter(
+            "refloat_convictions", "Requests that by themselves ended their worker", ["model"],
+            registry=r,
+        )  # fmt: skip
+        self.ladder_rung = Gauge(
+            "refloat_ladder_rung", "How far a model's settings are below full speed; 0: as configured",
+            ["model"], registry=r,
+        )  # fmt: skip
         self.step_age_seconds = Gauge(
             "refloat_step_age_seconds", "Age of the step under way; 0 when there is none", ["model"],
             registry=r,

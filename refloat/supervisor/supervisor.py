@@ -24,6 +24,8 @@ from refloat.supervisor.fleet import (
     WorkerSnapshot,
 )
 from refloat.supervisor.inbox import Condemned, Order
+from refloat.supervisor.incident_log import IncidentLog
+from refloat.supervisor.incident_sources import IncidentSources, default_sources
 from refloat.supervisor.knobs import Knobs
 from refloat.supervisor.lifecycle import LIVE, WorkerState
 from refloat.supervisor.prep_process import PrepProcess
@@ -35,6 +37,8 @@ from refloat.wire.faults import FaultKind
 from refloat.wire.messages import FromWorker
 from refloat.wire.paths import without_folders
 
+#: What evidence may cost the end of a supervisor.
+_WRITE_INCIDENTS_S = 5.0
 _SETTLED = frozenset({Availability.READY, Availability.FAILED})
 #: Nothing passes by itself that has one of these causes.
 _LASTING = frozenset({FaultKind.BAD_CONFIGURATION, FaultKind.WRONG_OUTPUT, FaultKind.UNKILLABLE})
@@ -60,6 +64,7 @@ class ModelSupervisor:
         metrics: Metrics,
         knobs: Knobs | None = None,
         probes: ProbeStore | None = None,
+        incidents: IncidentSources | None = None,
     ) -> None:
         knobs = (Knobs() if knobs is None else knobs).for_floor(config.stall_floor_s)
         limit = context_limit(config, manifest)
@@ -94,7 +99,13 @@ class ModelSupervisor:
             with_progress=True,
             max_pending_bytes=knobs.worker_pending_bytes,
         )
-        self._actor = SlotActor(self._program, command, knobs, model=name)
+        sources = default_sources() if incidents is None else incidents
+        self.incidents = IncidentLog(
+            name, config.device, sources, self._program.particulars, metrics.incidents
+        )
+        self._actor = SlotActor(self._program, command, knobs, model=name, witness=self.incidents)
+        self._program.incident_id = lambda: self.incidents.open_id
+        self.incidents.ear.condemn = self._actor.post
 
     async def run(self) -> None:
         """Keep the model up until `stop`. Raises if supervision itself breaks; the gateway must
@@ -109,6 +120,7 @@ class ModelSupervisor:
         finally:
             self._is_running = False
             self._outcome.set()
+            await self.incidents.finish(_WRITE_INCIDENTS_S)
 
     def announce_draining(self) -> None:
         """The model takes no new work from now on; its children go on until `stop`."""

@@ -15,6 +15,7 @@ from refloat.supervisor.exits import Fault, explain_load_failed, explain_worker_
 from refloat.supervisor.fleet import ReplicaListener, ReplicaLoss
 from refloat.supervisor.hello import judge_hello, unexpected
 from refloat.supervisor.history import Loss
+from refloat.supervisor.incident_sources import Particulars
 from refloat.supervisor.lifecycle import WORKER_TABLE, Effect, WorkerEvent, WorkerState
 from refloat.supervisor.prediction import CostBook
 from refloat.supervisor.probe import PROBE_TOKENS, ProbeStore, probe_key, probe_prompt
@@ -84,6 +85,8 @@ class WorkerProgram:
         self.loaded: Loaded | None = None
         self.probed: Probed | None = None
         self.probe_key = ""
+        self.incident_id: Callable[[], str | None] = lambda: None
+        """Of the incident under way."""
 
     def set_vocab_size(self, vocab_size: int) -> None:
         """Prep knows the vocabulary: a worker that waits for its probe gets it now."""
@@ -97,6 +100,11 @@ class WorkerProgram:
         self._wrong_outputs = 0
         if self.probe_key:
             self._probes.forget(self.probe_key)
+
+    def particulars(self) -> Particulars:
+        """What an incident says of the worker of the moment."""
+        shares = () if self._replica is None else self._replica.shares
+        return Particulars(self._spec, dict(self._versions), shares)
 
     # --- program.Program ---------------------------------------------------------------------------
 
@@ -233,7 +241,8 @@ class WorkerProgram:
         replica.is_lost = True
         self._had_progress = replica.has_progressed
         self._is_idle = not replica.owes
-        self._listener.replica_lost(replica.worker_id, ReplicaLoss(fault.kind, fault.reason))
+        loss = ReplicaLoss(fault.kind, fault.reason, incident_id=self.incident_id())
+        self._listener.replica_lost(replica.worker_id, loss)
 
     def _ask_to_leave(self, child: Child) -> None:
         """An idle worker is told; one that runs or loads would not listen in time."""

@@ -14,6 +14,7 @@ import pytest
 
 from refloat.config.schema import ModelConfig
 from refloat.models.manifest import Manifest
+from refloat.observe.incidents import IncidentStore
 from refloat.observe.metrics import Metrics
 from refloat.supervisor.backoff import BackoffPolicy
 from refloat.supervisor.fleet import (
@@ -24,6 +25,7 @@ from refloat.supervisor.fleet import (
     Replica,
     ReplicaLoss,
 )
+from refloat.supervisor.incident_sources import IncidentSources
 from refloat.supervisor.knobs import Knobs
 from refloat.supervisor.lifecycle import WorkerState
 from refloat.supervisor.probe import ProbeStore
@@ -173,8 +175,13 @@ def supervise(tmp_path: Path) -> Supervise:
 
     @contextlib.asynccontextmanager
     async def supervised(
-        *, knobs: Knobs | None = None, config: ModelConfig | None = None
+        *,
+        knobs: Knobs | None = None,
+        config: ModelConfig | None = None,
+        sources: IncidentSources | None = None,
     ) -> AsyncGenerator[World]:
+        if sources is None:
+            sources = IncidentSources(IncidentStore(tmp_path / "incidents"))
         fleet, metrics = WatchedFleet(), Metrics()
         recorder = Recorder(fleet)
         supervisor = ModelSupervisor(
@@ -188,6 +195,7 @@ def supervise(tmp_path: Path) -> Supervise:
             metrics=metrics,
             knobs=quick() if knobs is None else knobs,
             probes=ProbeStore(tmp_path / "probes"),
+            incidents=sources,
         )
         task = asyncio.create_task(supervisor.run())
         await asyncio.sleep(0)
