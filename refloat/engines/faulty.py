@@ -122,6 +122,12 @@ class FaultyEngine:
     def cache(self) -> CacheFacts | None:
         return self._inner.cache()
 
+    def spent(self, index: int) -> None:
+        """The entry had a chance elsewhere: the plan is the model's, not this engine's alone."""
+        if 0 <= index < len(self._plan):
+            counts = self._skip if self._skip[index] else self._left
+            counts[index] = max(0, counts[index] - 1)
+
     def _due(self, at: FaultAt) -> list[tuple[int, FaultEntry]]:
         return [
             (index, entry)

@@ -21,6 +21,14 @@ def _scripted() -> Engine:
 ENGINES: dict[str, EngineFactory] = {"openvino_cb": _openvino_cb, "scripted": _scripted}
 
 
+def import_engine(name: str) -> None:
+    """Import what an engine is made of, and build nothing. Unknown names do nothing: building one
+    says what is wrong with it."""
+    factory = ENGINES.get(name)
+    if factory is not None:
+        factory()
+
+
 def build_engine(spec: EngineSpec, hooks: FaultHooks) -> Engine:
     """The engine that a spec names, not yet loaded, behind its fault plan if it has one.
 

@@ -15,7 +15,7 @@ from refloat.wire.faults import FaultKind
 from refloat.wire.problem import Problem
 
 #: Raised whenever a message or its meaning changes; both ends refuse a stranger.
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:
@@ -107,6 +107,15 @@ class CacheFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 # --- for the worker -------------------------------------------------------------------------------
 
 
+class Prime(msgspec.Struct, frozen=True, tag="prime"):
+    """Before `Configure`, which may come at any moment after: import what this engine is made of and
+    read the model's files, so that both are in memory. The answer is `Primed`, unless `Configure` came
+    before its end."""
+
+    engine: str
+    model_path: str
+
+
 class Configure(msgspec.Struct, frozen=True, tag="configure"):
     """Build this engine. The answer is `Loaded` or `LoadFailed`."""
 
@@ -142,11 +151,17 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
     attempt: int
 
 
+class FaultSpent(msgspec.Struct, frozen=True, tag="fault_spent"):
+    """Another worker of the model has fired this entry of the fault plan: a chance less here, too."""
+
+    index: int
+
+
 class Shutdown(msgspec.Struct, frozen=True, tag="shutdown"):
     """Leave at once. Only sent when nothing runs."""
 
 
-ToWorker = Configure | Probe | Add | Cancel | Shutdown
+ToWorker = Prime | Configure | Probe | Add | Cancel | FaultSpent | Shutdown
 
 
 # --- for the gateway, from a worker ---------------------------------------------------------------
@@ -161,6 +176,13 @@ class Hello(msgspec.Struct, frozen=True, tag="hello"):
     """`worker` or `prep`."""
     versions: dict[str, str] = {}
     """Of the libraries that decide what comes out."""
+
+
+class Primed(msgspec.Struct, frozen=True, tag="primed"):
+    """The engine's libraries are imported and the model's files read; nothing touched the device."""
+
+    read_bytes: int
+    prime_s: float
 
 
 class Loaded(msgspec.Struct, frozen=True, tag="loaded"):
@@ -234,4 +256,6 @@ class FaultFired(msgspec.Struct, frozen=True, tag="fault_fired"):
     index: int
 
 
-FromWorker = Hello | Loaded | LoadFailed | Probed | Step | Refused | WorkerFault | FaultFired
+FromWorker = (
+    Hello | Primed | Loaded | LoadFailed | Probed | Step | Refused | WorkerFault | FaultFired
+)

@@ -18,6 +18,7 @@ from refloat.engines.base import (
     RequestRefusedError,
 )
 from refloat.engines.engine_text import clean_message, is_out_of_memory
+from refloat.engines.faulty import FaultyEngine
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.faults import FaultKind, is_context_fatal
 from refloat.wire.frame import FrameError
@@ -25,6 +26,8 @@ from refloat.wire.messages import (
     Add,
     Cancel,
     Configure,
+    FaultSpent,
+    Prime,
     Probe,
     Probed,
     Refused,
@@ -101,7 +104,7 @@ class WorkerLoop:
             if engine.has_work():
                 self._step()
 
-    def _obey(self, command: Configure | Probe | Add | Cancel) -> None:
+    def _obey(self, command: Prime | Configure | Probe | Add | Cancel | FaultSpent) -> None:
         match command:
             case Add():
                 self._add(command)
@@ -109,8 +112,11 @@ class WorkerLoop:
                 self._engine.cancel(RequestKey(generation, attempt))
             case Probe():
                 self._probe(command)
-            case Configure():
-                raise ProtocolError("a second configure")
+            case FaultSpent(index=index):
+                if isinstance(self._engine, FaultyEngine):
+                    self._engine.spent(index)
+            case Prime() | Configure():
+                raise ProtocolError(f"{type(command).__name__.lower()} after configure")
             case _:
                 assert_never(command)
 

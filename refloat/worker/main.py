@@ -29,12 +29,14 @@ from refloat.wire.messages import (
     Hello,
     Loaded,
     LoadFailed,
+    Prime,
     Shutdown,
     ToWorker,
 )
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
 from refloat.wire.progress import Phase, ProgressWriter
 from refloat.worker.loop import ProtocolError, WorkerLoop
+from refloat.worker.prime import prime
 
 _LIBRARIES = ("openvino", "openvino-genai", "openvino-tokenizers")
 _GC_THRESHOLD = 50_000
@@ -72,6 +74,8 @@ def _serve(link_fd: int, progress_fd: int) -> ChildExit:
     _enter(progress, Phase.STARTING)
     pipe.send(Hello(PROTOCOL_VERSION, os.getpid(), "worker", library_versions()))
     command = pipe.recv()
+    if isinstance(command, Prime):
+        command = prime(pipe, progress, command)
     if isinstance(command, EndOfLink | Shutdown):
         return ChildExit.ASKED
     if not isinstance(command, Configure):
