@@ -10,7 +10,8 @@ import pytest
 from refloat.testing.client import Answer
 from refloat.testing.harness import Server
 
-DATA = Path(__file__).parents[1] / "data"
+HERE = Path(__file__).parent
+DATA = HERE.parent / "data"
 
 StartServer = Callable[..., Server]
 
@@ -46,6 +47,16 @@ def still_serves(server: Server) -> None:
     for card in client.get("/v1/models").json()["data"]:
         answer = client.chat("Hi", model=card["id"], max_tokens=4)
         assert answer.status == 200, (card["id"], answer.body, server.log_text())
+
+
+@pytest.hookimpl(tryfirst=True)  # before the marks are read
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one server go to one test process (with `--dist loadgroup`): it is started once."""
+    for item in items:
+        names: list[str] = getattr(item, "fixturenames", [])
+        servers = [name for name in names if name.endswith("_server") and name != "start_server"]
+        if servers and item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group(servers[0]))
 
 
 @pytest.fixture(scope="session")

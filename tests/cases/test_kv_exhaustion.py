@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pytest
 
 from refloat.testing.harness import Server
@@ -36,3 +37,33 @@ def test_twice_the_seats_near_the_cache_limit_are_all_answered(scripted: Server)
 @pytest.mark.case(34)
 def test_twice_the_seats_near_a_real_cache_limit_are_all_answered(engine: Server) -> None:
     assert set(overload(engine, "tiny-tight")) == {0}
+
+
+def grown_bytes(server: Server, model: str, count: int) -> int:
+    """By how much a worker grows over so many distinct prompts at concurrency 4, once warm."""
+    client = server.client()
+    worker = psutil.Process(server.worker_pid(model))
+
+    def one(number: int) -> int:
+        prompt = [(number * 31 + position * 7) % 900 + 50 for position in range(200)]
+        body = {"model": model, "prompt": prompt, "max_tokens": 40, "ignore_eos": True}
+        return client.post("/v1/completions", body).status
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(one, range(40))) == {200}
+        warm = worker.memory_info().rss
+        assert set(pool.map(one, range(40, 40 + count))) == {200}
+    return worker.memory_info().rss - warm
+
+
+@pytest.mark.engine
+@pytest.mark.case(32)
+def test_real_cache_of_a_set_size_does_not_grow(engine: Server) -> None:
+    assert grown_bytes(engine, "tiny-tight", 100) < 32 * 2**20
+
+
+@pytest.mark.soak
+@pytest.mark.engine
+@pytest.mark.case(32)
+def test_real_cache_of_a_set_size_does_not_grow_over_thousands(engine: Server) -> None:
+    assert grown_bytes(engine, "tiny-tight", 10_000) < 32 * 2**20

@@ -39,17 +39,20 @@ def test_requests_without_a_seed_differ(engine: Server) -> None:
 
 
 @pytest.mark.case(118)
-@pytest.mark.parametrize("tokens", [1, 2, 60, 150])
-def test_greedy_repeats_of_a_hybrid_model_equal_the_first(engine: Server, tokens: int) -> None:
+@pytest.mark.parametrize(("tokens", "prompts"), [(1, 10), (2, 10), (60, 1), (150, 1)])
+def test_greedy_repeats_of_a_hybrid_model_equal_the_first(
+    engine: Server, tokens: int, prompts: int
+) -> None:
     """40 tokens of prompt, that no other test uses, with the prefix cache on."""
     client = engine.client()
-    prompt = [(tokens * 7 + position * 13) % 900 + 50 for position in range(40)]
-    body = {
-        "model": "tiny-hybrid",
-        "prompt": prompt,
-        "max_tokens": tokens,
-        "temperature": 0,
-        "ignore_eos": True,
-    }
-    texts = [client.post("/v1/completions", body).text for _ in range(6)]
-    assert set(texts) == {texts[0]}
+    for number in range(prompts):
+        first = tokens * 7 + number * 101
+        body = {
+            "model": "tiny-hybrid",
+            "prompt": [(first + position * 13) % 900 + 50 for position in range(40)],
+            "max_tokens": tokens,
+            "temperature": 0,
+            "ignore_eos": True,
+        }
+        texts = [client.post("/v1/completions", body).text for _ in range(6)]
+        assert set(texts) == {texts[0]}
