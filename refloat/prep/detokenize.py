@@ -15,7 +15,7 @@ from refloat.prep.error import PrepError
 from refloat.prep.graph import Graphs, Infer, giving_bytes, nodes_of, part_of
 from refloat.prep.samples import SAMPLES
 from refloat.prep.table import TokenBytes
-from refloat.prep.tokens import Tokenizer
+from refloat.prep.tokenizer import Tokenizer
 
 _ROW = 64
 _RANDOM_ROWS = 128

@@ -8,7 +8,7 @@ from typing import assert_never
 from refloat.prep.chat import ChatRenderer
 from refloat.prep.limits import TimeLimitError, disarm
 from refloat.prep.table import TokenBytes
-from refloat.prep.tokens import Tokenizer
+from refloat.prep.tokenizer import Tokenizer
 from refloat.wire.messages import pack_ids, unpack_ids
 from refloat.wire.prep_messages import Detokenize, PrepRefused, Render, Text, Tokenize, Tokens
 from refloat.wire.problem import Problem, ProblemError, ProblemKind

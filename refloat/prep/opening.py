@@ -10,7 +10,7 @@ from refloat.prep.jobs import JobRunner
 from refloat.prep.sources import TemplateSource, find_template
 from refloat.prep.table import TokenBytes
 from refloat.prep.template import ChatTemplate, TemplateLoadError
-from refloat.prep.tokens import Tokenizer
+from refloat.prep.tokenizer import Tokenizer
 from refloat.scripted.script import ScriptError, script_of
 from refloat.scripted.tokens import ScriptedTokenizer
 from refloat.wire.prep_messages import PrepConfigure, PrepReady

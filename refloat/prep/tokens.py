@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,14 +12,6 @@ from refloat.prep.graph import Graphs, Infer, drop_special_tokens, fed_with_byte
 #: Tokens of the text by which a limit would show itself; longer contexts than this are not served.
 _MOST_CHECKED = 1_000_000
 _LEAST_CHECKED = 20_000
-
-
-class Tokenizer(Protocol):
-    """One text to ids."""
-
-    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
-        """All ids of a text, with the tokens the model wants around it or without."""
-        ...
 
 
 class _Surroundings(NamedTuple):
