@@ -1,4 +1,4 @@
-"""What jobs need of a tokenizer, apart from the implementations, whose libraries take long to import."""
+"""What jobs need of a tokenizer, apart from implementations whose libraries take long to import."""
 
 from typing import Protocol
 
