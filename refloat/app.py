@@ -30,6 +30,7 @@ from refloat.parsing.vocabulary import Vocabulary
 from refloat.supervisor.control import Control
 from refloat.supervisor.failed_model import publish_failed
 from refloat.supervisor.fleet import Availability, Fleet, ModelSnapshot
+from refloat.supervisor.incident_sources import sources_for
 from refloat.supervisor.supervisor import ModelSupervisor
 
 _log = get_logger(__name__)
@@ -79,6 +80,7 @@ class Gateway:
         self._server = config.server
         self._fleet = Fleet()
         self._metrics = Metrics()
+        self._incidents = sources_for(config.server)
         self._budget = ByteBudget(config.server.memory_budget_bytes, self._metrics.held_bytes)
         created = int(datetime.now(UTC).timestamp())
         for model, reason in failed:
@@ -97,6 +99,7 @@ class Gateway:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signals.put_nowait, number)
+        self._incidents.kernel.start()
         http = build_server(self._build_api(), self._metrics, shutdown_grace_s=_HTTP_GRACE_S)
         for name, model in self._models.items():
             self._start(model.supervisor.run(), f"{name}-supervisor")
@@ -115,6 +118,7 @@ class Gateway:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._incidents.kernel.close()
         return code
 
     async def _wait_for_the_end(self) -> int:
@@ -199,6 +203,7 @@ class Gateway:
             listener=listener,
             fleet=self._fleet,
             metrics=self._metrics,
+            incidents=self._incidents,
         )
         vocabulary = listener.on_ready = _VocabularyOf(supervisor)
         intake = Intake(dispatch, supervisor.prep, vocabulary, self._budget)
@@ -215,6 +220,7 @@ class Gateway:
                 settings=self._server,
                 keys=frozenset(read_api_keys(keys)) if keys else frozenset(),
                 version=__version__,
+                incidents=self._incidents.store,
                 control=Control({name: m.supervisor for name, m in self._models.items()}),
             )
         )

@@ -8,6 +8,7 @@ from typing import Protocol
 from refloat.config.schema import ServerConfig
 from refloat.generation.events import Event
 from refloat.generation.request import GenerationRequest, Prompt
+from refloat.observe.incidents import IncidentStore
 from refloat.observe.metrics import Metrics
 from refloat.supervisor.fleet import Fleet
 
@@ -103,4 +104,6 @@ class ApiContext:
     """Bearer keys; none: everybody may call."""
     version: str = "0"
     control: ControlPort = _NO_CONTROL
+    incidents: IncidentStore | None = None
+    """Evidence of faults; `None`: none is kept."""
     clock: Callable[[], float] = time.monotonic

@@ -12,6 +12,7 @@ from refloat.api.errors import Answer
 from refloat.api.facts import Call
 from refloat.api.generate import CHAT_DIALECT, COMPLETION_DIALECT, Generate
 from refloat.api.health import Health
+from refloat.api.incidents import IncidentList, Incidents
 from refloat.api.models import Models
 from refloat.api.schema.admin import ResetAnswer, ResetBody
 from refloat.api.schema.answers import (
@@ -27,6 +28,7 @@ from refloat.api.schema.chat import ChatBody
 from refloat.api.schema.completions import CompletionBody
 from refloat.api.schema.tokens import DetokenizeBody, TokenizeBody
 from refloat.api.tokens import Tokens
+from refloat.observe.incident_record import Incident
 from refloat.wire.problem import ProblemError, ProblemKind
 
 #: The same routes under OpenAI's prefix and OpenVINO Model Server's.
@@ -52,7 +54,7 @@ class Operation(NamedTuple):
 
 def operations(context: ApiContext, openapi: Handler) -> list[Operation]:
     """All of them. The first that matches a path is taken, so the longer ones come first."""
-    health = Health(context)
+    health, incidents = Health(context), Incidents(context)
     found = [operation for prefix in PREFIXES for operation in _under(prefix, context, health)]
     any_object = dict[str, Any]
     return [
@@ -78,6 +80,20 @@ def operations(context: ApiContext, openapi: Handler) -> list[Operation]:
             "Try a failed model again, now",
             takes=ResetBody,
             gives=ResetAnswer,
+        ),
+        Operation(
+            "GET",
+            "/admin/incidents",
+            incidents.list,
+            "Faults on record, newest first",
+            gives=IncidentList,
+        ),
+        Operation(
+            "GET",
+            "/admin/incidents/{incident}",
+            incidents.get,
+            "One fault: cause, evidence, actions, outcomes",
+            gives=Incident,
         ),
         Operation("GET", "/health", health.summary, "Everything at a glance", gives=any_object),
         Operation(

@@ -31,6 +31,8 @@ models_app = typer.Typer(no_args_is_help=True, help="Models in the cache ($REFLO
 config_app = typer.Typer(no_args_is_help=True, help="Settings: show them, check a file.")
 app.add_typer(models_app, name="models")
 app.add_typer(config_app, name="config")
+incidents_app = typer.Typer(no_args_is_help=True, help="Evidence of faults ($REFLOAT_HOME).")
+app.add_typer(incidents_app, name="incidents")
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -169,3 +171,24 @@ def config_check(
     from refloat.cli.config import check_config
 
     raise typer.Exit(check_config(file))
+
+
+@incidents_app.command("list")
+def incidents_list(
+    most: Annotated[int, typer.Option("--most", min=1, help="How many, newest first")] = 100,
+) -> None:
+    """List what is on record, newest first. No server is asked."""
+    from refloat.cli.incidents import list_incidents
+
+    raise typer.Exit(list_incidents(most=most))
+
+
+@incidents_app.command("show")
+def incidents_show(
+    name: Annotated[str, typer.Argument(metavar="ID", help="An id from the list, or its end")],
+    as_json: Annotated[bool, typer.Option("--json", help="The record as it is kept")] = False,
+) -> None:
+    """Show one: cause, evidence, what was done and how long it took, hints."""
+    from refloat.cli.incidents import show_incident
+
+    raise typer.Exit(show_incident(name, as_json=as_json))

@@ -20,6 +20,7 @@ EPILOG = (
 _PANELS: dict[str, tuple[str, ...]] = {
     "Server": ("host", "port", "api_key_file", "allow_open", "cors_origins", "metrics"),
     "Logging": ("log_level", "log_format", "log_prompts"),
+    "Evidence of faults": ("max_incidents", "max_incident_bytes", "kernel_log"),
     "Limits and deadlines": (
         "max_body_bytes", "memory_budget_bytes", "drain_timeout_s", "hold_timeout_s",
         "request_timeout_s", "header_delay_s", "ready_when", "max_queue", "load_timeout_s",
@@ -42,6 +43,7 @@ _METAVARS = {
     "api_key_file": "FILE",
     "chat_template": "FILE",
     "script": "FILE",
+    "kernel_log": "FILE",
     "cache_dir": "FOLDER",
 }
 

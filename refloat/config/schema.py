@@ -73,6 +73,13 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         list[dict[str, Any]],
         Meta(description="Fault plan, for tests: [{at, kind, times, ...}]"),
     ] = []
+    spares: Annotated[
+        Literal[0, 1, "primed"],
+        Meta(
+            description="Workers beside the one that serves: 1: loaded, takes over at once; "
+            "primed: libraries imported and weights in the page cache"
+        ),
+    ] = 0
     load_timeout_s: Annotated[
         float, Meta(gt=0, description="Seconds a load may take while it makes no progress")
     ] = 600.0
@@ -124,6 +131,15 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         Meta(ge=0, description="Seconds a stream's status line is withheld for its first token"),
     ] = 10.0
     metrics: Annotated[bool, Meta(description="Serve /metrics")] = True
+    max_incidents: Annotated[
+        int, Meta(ge=1, description="Incidents that are kept; the oldest go first")
+    ] = 100
+    max_incident_bytes: Annotated[
+        int, Meta(ge=1024 * 1024, description="Bytes of incidents that are kept, in all")
+    ] = 2**30
+    kernel_log: Annotated[
+        str, Meta(description="Where the kernel log can be read: a device, or a text file")
+    ] = "/dev/kmsg"
     ready_when: Annotated[
         Literal["any", "all"],
         Meta(description="any: ready with one servable model; all: only with every model"),

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from refloat.config.home import incidents_dir
+from refloat.config.schema import ServerConfig
 from refloat.observe.coredump import CoredumpFinder
 from refloat.observe.incidents import IncidentStore
 from refloat.observe.kernel_log import KernelLog
@@ -42,3 +43,13 @@ class IncidentSources:
 def default_sources() -> IncidentSources:
     """Evidence of this machine, in this user's folder."""
     return IncidentSources(IncidentStore(incidents_dir()))
+
+
+def sources_for(server: ServerConfig) -> IncidentSources:
+    """The same, as a server's settings have it. Its kernel log has to be started."""
+    store = IncidentStore(
+        incidents_dir(),
+        max_incidents=server.max_incidents,
+        max_total_bytes=server.max_incident_bytes,
+    )
+    return IncidentSources(store, KernelLog(Path(server.kernel_log)))

@@ -17,6 +17,7 @@ from refloat.generation.budget import ByteBudget
 from refloat.generation.events import ChoiceEnd, Completed, Delta, Event, FinishReason, Usage
 from refloat.generation.request import GenerationRequest, Prompt
 from refloat.models.manifest import SamplingDefaults
+from refloat.observe.incidents import IncidentStore
 from refloat.observe.metrics import Metrics
 from refloat.parsing.pipeline import TokenLogprob
 from refloat.supervisor.fleet import Availability, Fleet, ModelFacts, ModelSnapshot
@@ -201,7 +202,12 @@ class Gateway:
         return self.metrics.registry.get_sample_value(metric, labels) or 0.0
 
 
-def make_gateway(settings: ServerConfig | None = None, *, keys: Sequence[str] = ()) -> Gateway:
+def make_gateway(
+    settings: ServerConfig | None = None,
+    *,
+    keys: Sequence[str] = (),
+    incidents: IncidentStore | None = None,
+) -> Gateway:
     """Everything but the server."""
     metrics, fleet, generations = Metrics(), Fleet(), FakeGenerations()
     settings = settings or ServerConfig()
@@ -216,6 +222,7 @@ def make_gateway(settings: ServerConfig | None = None, *, keys: Sequence[str] = 
         keys=frozenset(keys),
         version="1.2.3",
         control=FakeControl(),
+        incidents=incidents,
     )
     return Gateway(context, generations, budget, fleet, metrics)
 
@@ -261,8 +268,10 @@ def gateway_with() -> Generator[Callable[..., Gateway]]:
     """Makes gateways with other settings."""
     made: list[Gateway] = []
 
-    def make(*, keys: Sequence[str] = (), **settings: Any) -> Gateway:
-        gateway = start(make_gateway(ServerConfig(**settings), keys=keys))
+    def make(
+        *, keys: Sequence[str] = (), incidents: IncidentStore | None = None, **settings: Any
+    ) -> Gateway:
+        gateway = start(make_gateway(ServerConfig(**settings), keys=keys, incidents=incidents))
         made.append(gateway)
         return gateway
 
