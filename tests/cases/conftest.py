@@ -1,6 +1,8 @@
 """Servers that the cases share. Each test gets them through a fixture that, once the test is over,
 sends a normal request to every model of the server: a case has passed only if that is answered."""
 
+import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,7 @@ import pytest
 from refloat.testing.client import Answer
 from refloat.testing.harness import Server
 
-HERE = Path(__file__).parent
-DATA = HERE.parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 
 StartServer = Callable[..., Server]
 
@@ -33,30 +34,50 @@ SCRIPTED_MODELS = [
 ]
 
 ENGINE_MODELS = [
-    {"model": str(DATA / "tiny-llm"), "name": "tiny-llm"},
+    # 512 tokens of cache in all.
+    {"model": str(DATA / "tiny-llm"), "name": "tiny-llm", "num_kv_blocks": 16},
     {"model": str(DATA / "tiny-scripted"), "name": "tiny-scripted"},
     {"model": str(DATA / "tiny-hybrid"), "name": "tiny-hybrid"},
-    # 256 tokens of cache in all.
-    {"model": str(DATA / "tiny-llm"), "name": "tiny-tight", "num_kv_blocks": 8},
 ]
 
+#: Insists on taking turns, as templates of the Gemma and Mistral families do.
+STRICT_TEMPLATE = (
+    "{{ bos_token }}{% for m in messages %}"
+    "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}"
+    "{% endif %}[{{ m.role }}]{{ m.content | trim }}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
 
-def still_serves(server: Server) -> None:
-    """A normal request to every model that is not failed for good is answered."""
-    client = server.client()
+FAULT_KINDS = ("raise", "oom", "context_fatal", "segv", "kill")
+FAULTY_MODELS = [
+    # Loses its worker at the fifth token of a prompt that names the fault; once for each kind.
+    scripted_model(
+        "frail",
+        faults=[
+            {"at": "token", "token": 5, "kind": kind, "match": f"[{kind}]"} for kind in FAULT_KINDS
+        ],
+    ),
+    # Its bytes 0x80 and 0xC2 come out as 0x7F and 0xC1 where a prompt says so.
+    scripted_model(
+        "garbling",
+        faults=[
+            {"at": "token", "token": 1, "kind": "wrong_output", "match": "[tail]", "times": 1000},
+            {"at": "token", "token": 0, "kind": "wrong_output", "match": "[lead]", "times": 1000},
+        ],
+    ),
+    scripted_model("calm"),
+]
+
+KEY = "sk-one.two/three="
+
+
+def still_serves(server: Server, api_key: str | None = None) -> None:
+    """A normal request to every model is answered."""
+    client = server.client(api_key=api_key)
     for card in client.get("/v1/models").json()["data"]:
         answer = client.chat("Hi", model=card["id"], max_tokens=4)
         assert answer.status == 200, (card["id"], answer.body, server.log_text())
-
-
-@pytest.hookimpl(tryfirst=True)  # before the marks are read
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one server go to one test process (with `--dist loadgroup`): it is started once."""
-    for item in items:
-        names: list[str] = getattr(item, "fixturenames", [])
-        servers = [name for name in names if name.endswith("_server") and name != "start_server"]
-        if servers and item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group(servers[0]))
 
 
 @pytest.fixture(scope="session")
@@ -79,8 +100,39 @@ def scripted_server(start_server: StartServer) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def engine_server(start_server: StartServer) -> Iterator[Server]:
-    config = {"models": ENGINE_MODELS, "server": {"ready_when": "all"}}
+def engine_server(
+    start_server: StartServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("models") / "strict"
+    shutil.copytree(DATA / "tiny-llm", folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "bos_token": None}))
+    template = folder.parent / "strict.jinja"
+    template.write_text(STRICT_TEMPLATE)
+    strict = {"model": str(folder), "name": "strict", "chat_template": str(template)}
+    config = {"models": [*ENGINE_MODELS, strict], "server": {"ready_when": "all"}}
+    with start_server(config=config) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def faulty_server(start_server: StartServer) -> Iterator[Server]:
+    config = {"models": FAULTY_MODELS, "server": {"ready_when": "all"}}
+    with start_server(config=config) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def guarded_server(
+    start_server: StartServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    file = tmp_path_factory.mktemp("keys") / "keys"
+    file.write_text(f"\n{KEY}\r\n\n")  # with what editors and `echo` leave behind a key
+    limits = {"max_body_bytes": 2**20, "metrics": False}
+    config = {
+        "models": [scripted_model("m")],
+        "server": {"api_key_file": str(file), **limits},
+    }
     with start_server(config=config) as server:
         yield server
 
@@ -94,9 +146,29 @@ def scripted(scripted_server: Server) -> Iterator[Server]:
 
 @pytest.fixture
 def engine(engine_server: Server) -> Iterator[Server]:
-    """Real models: tiny-llm, tiny-scripted, tiny-hybrid, tiny-tight."""
+    """Real models: tiny-llm, tiny-scripted, tiny-hybrid, strict."""
     yield engine_server
     still_serves(engine_server)
+
+
+@pytest.fixture
+def faulty(faulty_server: Server) -> Iterator[Server]:
+    """Scripted models that go wrong where a prompt asks for it: frail, garbling; and calm."""
+    yield faulty_server
+    still_serves(faulty_server)
+
+
+@pytest.fixture
+def guarded(guarded_server: Server) -> Iterator[Server]:
+    """One scripted model, m, behind a key; bodies of one MiB at most, no metrics."""
+    yield guarded_server
+    still_serves(guarded_server, KEY)
+
+
+@pytest.fixture
+def api_key() -> str:
+    """The key of the guarded server."""
+    return KEY
 
 
 @pytest.fixture

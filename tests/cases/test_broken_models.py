@@ -136,8 +136,6 @@ def test_server_without_any_usable_model_ends_with_its_own_exit_code(
     with_truncated_weights(folder)
     with pytest.raises(ServerEndedError, match="exit code 3"):
         start_server(arguments=[str(folder)])
-    with start_server(arguments=["scripted"]) as server:
-        assert server.client().chat("Hi").status == 200
 
 
 @pytest.mark.case(91)

@@ -1,9 +1,6 @@
 """Histories as agents really send them, through templates that never thought of them."""
 
-import json
-import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,41 +10,9 @@ from refloat.testing.harness import Server
 
 pytestmark = [pytest.mark.process, pytest.mark.engine]
 
-DATA = Path(__file__).parents[1] / "data"
 CHAT = "/v1/chat/completions"
-MODELS = ["tiny-llm", "tiny-scripted"]
+MODELS = ["tiny-hybrid", "tiny-scripted"]
 ErrorOf = Callable[[Answer], dict[str, Any]]
-
-#: Insists on taking turns, as templates of the Gemma and Mistral families do.
-STRICT = (
-    "{{ bos_token }}{% for m in messages %}"
-    "{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
-    "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}"
-    "{% endif %}[{{ m.role }}]{{ m.content | trim }}{% endfor %}"
-    "{% if add_generation_prompt %}[assistant]{% endif %}"
-)
-
-
-@pytest.fixture(scope="module")
-def strict_server(
-    start_server: Callable[..., Server], tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    """A model with such a template, and with a null `bos_token`."""
-    folder = tmp_path_factory.mktemp("models") / "strict"
-    shutil.copytree(DATA / "tiny-llm", folder)
-    config = json.loads((folder / "tokenizer_config.json").read_text())
-    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "bos_token": None}))
-    template = folder.parent / "strict.jinja"
-    template.write_text(STRICT)
-    model = {"model": str(folder), "name": "strict", "chat_template": str(template)}
-    with start_server(config={"models": [model]}) as server:
-        yield server
-
-
-@pytest.fixture
-def strict(strict_server: Server, serves: Callable[[Server], None]) -> Iterator[Server]:
-    yield strict_server
-    serves(strict_server)
 
 
 def post(server: Server, model: str, messages: list[dict[str, Any]]) -> Answer:
@@ -68,12 +33,12 @@ def call(arguments: str, call_id: str = "call_1") -> list[dict[str, Any]]:
 
 
 @pytest.mark.case(95)
-def test_null_bos_token_is_an_empty_text(strict: Server) -> None:
+def test_null_bos_token_is_an_empty_text(engine: Server) -> None:
     messages = [said("user", "Hi")]
-    assert post(strict, "strict", messages).status == 200
+    assert post(engine, "strict", messages).status == 200
     body = {"model": "strict", "messages": messages}
-    ids = strict.client().post("/v1/tokenize", body).json()["tokens"]
-    text = strict.client().post("/v1/detokenize", {"model": "strict", "tokens": ids}).json()
+    ids = engine.client().post("/v1/tokenize", body).json()["tokens"]
+    text = engine.client().post("/v1/detokenize", {"model": "strict", "tokens": ids}).json()
     assert text["prompt"] == "[user]Hi[assistant]"
 
 
@@ -107,9 +72,9 @@ ORDERS = [
 @pytest.mark.case(97)
 @pytest.mark.parametrize("messages", ORDERS)
 def test_order_of_roles_is_never_a_server_error(
-    strict: Server, error_of: ErrorOf, messages: list[dict[str, Any]]
+    engine: Server, error_of: ErrorOf, messages: list[dict[str, Any]]
 ) -> None:
-    answer = post(strict, "strict", messages)
+    answer = post(engine, "strict", messages)
     if answer.status != 200:
         assert answer.status == 400
         error = error_of(answer)
@@ -118,9 +83,9 @@ def test_order_of_roles_is_never_a_server_error(
 
 
 @pytest.mark.case(97)
-def test_neighbours_of_one_role_are_merged_for_a_strict_template(strict: Server) -> None:
-    assert post(strict, "strict", ORDERS[0]).status == 200
-    assert post(strict, "strict", ORDERS[1]).status == 200
+def test_neighbours_of_one_role_are_merged_for_a_strict_template(engine: Server) -> None:
+    assert post(engine, "strict", ORDERS[0]).status == 200
+    assert post(engine, "strict", ORDERS[1]).status == 200
 
 
 @pytest.mark.case(97)

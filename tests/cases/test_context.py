@@ -146,7 +146,7 @@ def test_advertised_context_is_what_is_enforced(
 
 @pytest.mark.engine
 @pytest.mark.case(113)
-@pytest.mark.parametrize("model", ["tiny-llm", "tiny-tight"])
+@pytest.mark.parametrize("model", ["tiny-llm", "tiny-scripted"])
 def test_advertised_context_of_a_real_cache_is_what_is_enforced(
     engine: Server, error_of: ErrorOf, model: str
 ) -> None:

@@ -25,7 +25,7 @@ def is_running(client: Client, model: str, count: int) -> bool:
 
 def leave(client: Client, model: str, prompt: str, *, stream: bool) -> None:
     """Start a long generation and close the connection once it runs."""
-    body = client.chat_body(prompt, model=model, max_tokens=2000, stream=stream, ignore_eos=True)
+    body = client.chat_body(prompt, model=model, max_tokens=3000, stream=stream, ignore_eos=True)
     connection = client.begin(CHAT, body)
     try:
         eventually(lambda: is_running(client, model, 1), what="the request to run")
@@ -49,8 +49,8 @@ def test_generation_ends_with_its_client(scripted: Server, stream: bool) -> None
 @pytest.mark.parametrize("stream", [True, False])
 def test_generation_on_a_real_engine_ends_with_its_client(engine: Server, stream: bool) -> None:
     client = engine.client()
-    leave(client, "tiny-llm", "Tell me a story", stream=stream)
-    assert client.chat("Hi", model="tiny-llm", max_tokens=4).status == 200
+    leave(client, "tiny-hybrid", "Tell me a story", stream=stream)
+    assert client.chat("Hi", model="tiny-hybrid", max_tokens=4).status == 200
 
 
 @pytest.mark.case(40)

@@ -38,9 +38,11 @@ def cold(load_s: float) -> dict[str, Any]:
     return {"models": [{"model": "scripted", "name": "cold", **options}]}
 
 
-@pytest.mark.case(131)
-def test_readiness_is_503_until_a_request_would_be_served(start_server: StartServer) -> None:
-    with start_server(config=cold(2), ready=False) as server, ThreadPoolExecutor(1) as pool:
+@pytest.mark.case(128, 131)
+def test_readiness_is_503_until_a_request_would_be_served_and_many_early_ones_make_one_load(
+    start_server: StartServer,
+) -> None:
+    with start_server(config=cold(2), ready=False) as server, ThreadPoolExecutor(20) as pool:
         client = server.client()
         assert client.get("/v2/health/live").status == 200
         assert client.get("/v2/health/ready").status == 503
@@ -48,13 +50,15 @@ def test_readiness_is_503_until_a_request_would_be_served(start_server: StartSer
         assert client.get("/health").json()["models"][0]["state"] == "loading"
         states = client.get("/v1/config").json()["cold"]["model_version_status"]
         assert states[0]["state"] == "LOADING"
-        early = pool.submit(client.chat, "Hi", model="cold")
+        early = [pool.submit(client.chat, "Hi", model="cold") for _ in range(20)]
         server.wait_ready()
         assert client.chat("Hi", model="cold").status == 200
-        assert early.result().status == 200
+        assert [future.result().status for future in early] == [200] * 20
         assert client.get("/v1/config").json()["cold"]["model_version_status"][0]["state"] == (
             "AVAILABLE"
         )
+        loads = [entry for entry in server.events("slot_state") if entry["state"] == "loading"]
+        assert sorted(entry["program"] for entry in loads) == ["prep", "worker"]
 
 
 @pytest.mark.case(131)
@@ -70,13 +74,3 @@ def test_request_that_outwaits_the_hold_time_is_told_when_to_retry(
         assert answer.json()["error"]["code"] == "model_loading"
         server.wait_ready()
         assert client.chat("Hi", model="cold").status == 200
-
-
-@pytest.mark.case(128)
-def test_many_first_requests_make_one_load(start_server: StartServer) -> None:
-    with start_server(config=cold(1), ready=False) as server, ThreadPoolExecutor(20) as pool:
-        client = server.client()
-        futures = [pool.submit(client.chat, "Hi", model="cold") for _ in range(20)]
-        assert [future.result().status for future in futures] == [200] * 20
-        loads = [e for e in server.events("slot_state") if e["state"] == "loading"]
-        assert sorted(e["program"] for e in loads) == ["prep", "worker"]

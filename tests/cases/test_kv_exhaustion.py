@@ -36,7 +36,7 @@ def test_twice_the_seats_near_the_cache_limit_are_all_answered(scripted: Server)
 @pytest.mark.engine
 @pytest.mark.case(34)
 def test_twice_the_seats_near_a_real_cache_limit_are_all_answered(engine: Server) -> None:
-    assert set(overload(engine, "tiny-tight")) == {0}
+    assert set(overload(engine, "tiny-llm")) == {0}
 
 
 def grown_bytes(server: Server, model: str, count: int) -> int:
@@ -59,11 +59,11 @@ def grown_bytes(server: Server, model: str, count: int) -> int:
 @pytest.mark.engine
 @pytest.mark.case(32)
 def test_real_cache_of_a_set_size_does_not_grow(engine: Server) -> None:
-    assert grown_bytes(engine, "tiny-tight", 100) < 32 * 2**20
+    assert grown_bytes(engine, "tiny-llm", 100) < 32 * 2**20
 
 
 @pytest.mark.soak
 @pytest.mark.engine
 @pytest.mark.case(32)
 def test_real_cache_of_a_set_size_does_not_grow_over_thousands(engine: Server) -> None:
-    assert grown_bytes(engine, "tiny-tight", 10_000) < 32 * 2**20
+    assert grown_bytes(engine, "tiny-llm", 10_000) < 32 * 2**20

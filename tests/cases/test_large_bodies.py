@@ -2,7 +2,7 @@
 
 import http.client
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,24 +17,6 @@ pytestmark = pytest.mark.process
 CHAT = "/v1/chat/completions"
 MIB = 2**20
 ErrorOf = Callable[[Answer], dict[str, Any]]
-StartServer = Callable[..., Server]
-
-
-@pytest.fixture(scope="module")
-def modest_server(start_server: StartServer) -> Iterator[Server]:
-    """Takes bodies of one MiB; has no metrics."""
-    config = {
-        "models": [{"model": "scripted", "name": "m"}],
-        "server": {"max_body_bytes": MIB, "metrics": False},
-    }
-    with start_server(config=config) as server:
-        yield server
-
-
-@pytest.fixture
-def modest(modest_server: Server, serves: Callable[[Server], None]) -> Iterator[Server]:
-    yield modest_server
-    serves(modest_server)
 
 
 def chat_of(size: int, model: str) -> bytes:
@@ -48,7 +30,7 @@ def chat_of(size: int, model: str) -> bytes:
     return json.dumps({"model": model, "messages": messages}).encode()
 
 
-def post(server: Server, body: Any, *, chunked: bool) -> Answer:
+def post(server: Server, body: Any, *, chunked: bool, key: str = "") -> Answer:
     """A POST with Content-Length or in chunks."""
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
     pieces = (body[start : start + 65536] for start in range(0, len(body), 65536))
@@ -57,7 +39,7 @@ def post(server: Server, body: Any, *, chunked: bool) -> Answer:
             "POST",
             CHAT,
             pieces if chunked else body,
-            {"Content-Type": "application/json"},
+            {"Content-Type": "application/json", "Authorization": f"Bearer {key}"},
             encode_chunked=chunked,
         )
         answer = connection.getresponse()
@@ -71,9 +53,9 @@ def post(server: Server, body: Any, *, chunked: bool) -> Answer:
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("size", [MIB + 1, 4 * MIB])
 def test_body_beyond_the_limit_is_a_413_however_it_is_sent(
-    modest: Server, error_of: ErrorOf, chunked: bool, size: int
+    guarded: Server, error_of: ErrorOf, api_key: str, chunked: bool, size: int
 ) -> None:
-    answer = post(modest, chat_of(size, "m"), chunked=chunked)
+    answer = post(guarded, chat_of(size, "m"), chunked=chunked, key=api_key)
     assert answer.status == 413
     error = error_of(answer)
     assert error["code"] == "request_too_large"
@@ -85,9 +67,9 @@ def test_body_beyond_the_limit_is_a_413_however_it_is_sent(
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("body", [b"[]", b"5", b'"x"', b"null", b"", b"[{}]", b"{}"])
 def test_body_that_is_no_object_is_a_400(
-    modest: Server, error_of: ErrorOf, body: bytes, chunked: bool
+    guarded: Server, error_of: ErrorOf, api_key: str, body: bytes, chunked: bool
 ) -> None:
-    answer = post(modest, body, chunked=chunked)
+    answer = post(guarded, body, chunked=chunked, key=api_key)
     assert answer.status == 400
     assert error_of(answer)["type"] == "invalid_request_error"
 
@@ -119,7 +101,9 @@ def test_large_body_is_judged_by_its_content_and_the_server_stays_responsive(
 
 
 @pytest.mark.case(140)
-def test_metrics_that_are_switched_off_are_a_404(modest: Server, error_of: ErrorOf) -> None:
-    answer = modest.client().get("/metrics")
+def test_metrics_that_are_switched_off_are_a_404(
+    guarded: Server, error_of: ErrorOf, api_key: str
+) -> None:
+    answer = guarded.client(api_key=api_key).get("/metrics")
     assert answer.status == 404
     assert error_of(answer)["code"] == "not_found"

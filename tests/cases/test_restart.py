@@ -35,7 +35,7 @@ def restart(start_server: StartServer, times: int) -> None:
 
 @pytest.mark.case(123)
 def test_next_server_gets_the_port_at_once(start_server: StartServer) -> None:
-    restart(start_server, 3)
+    restart(start_server, 2)
 
 
 @pytest.mark.soak

@@ -1,7 +1,7 @@
 """Bytes that become text: none lost, none repeated, none that is no text."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -29,24 +29,6 @@ TEXTS = [
 
 #: Han, Cyrillic, Devanagari, Arabic, emoji.
 SCRIPTS = [("一", "鿿"), ("а", "я"), ("अ", "ह"), ("ء", "ي"), ("🌀", "🧿")]
-
-
-@pytest.fixture(scope="module")
-def garbling_server(start_server: Callable[..., Server]) -> Iterator[Server]:
-    """A scripted model whose bytes 0x80 and 0xC2 come out as 0x7F and 0xC1 where it is told so."""
-    faults = [
-        {"at": "token", "token": 1, "kind": "wrong_output", "match": "[tail]", "times": 1000},
-        {"at": "token", "token": 0, "kind": "wrong_output", "match": "[lead]", "times": 1000},
-    ]
-    config = {"models": [{"model": "scripted", "name": "garbling", "faults": faults}]}
-    with start_server(config=config) as server:
-        yield server
-
-
-@pytest.fixture
-def garbling(garbling_server: Server, serves: Callable[[Server], None]) -> Iterator[Server]:
-    yield garbling_server
-    serves(garbling_server)
 
 
 def in_both_modes(server: Server, model: str, prompt: str, **fields: Any) -> str:
@@ -101,9 +83,9 @@ def test_many_random_tokens_make_valid_text(engine: Server) -> None:
     ],
 )
 def test_bytes_that_are_no_text_become_replacement_characters(
-    garbling: Server, prompt: str, text: str
+    faulty: Server, prompt: str, text: str
 ) -> None:
-    assert in_both_modes(garbling, "garbling", prompt) == text
+    assert in_both_modes(faulty, "garbling", prompt) == text
 
 
 @pytest.mark.case(102)
