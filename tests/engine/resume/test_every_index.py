@@ -1,0 +1,94 @@
+"""The worker killed at every token index of a 64-token greedy generation, and in prefill: the text is
+the undisturbed one's, on the real engine under the exact profile."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refloat.testing.harness import Server
+from tests.engine.resume.servers import EXACT, TOKENS, complete, cut, cuts, model, prompt_of, same
+
+pytestmark = [pytest.mark.engine, pytest.mark.process]
+
+GENERATIONS = 8
+PREFILL_MARK = 90
+
+
+def indices(generation: int) -> range:
+    """Where this one is cut: each eight tokens after the last, so that decode is resumed too."""
+    return range(generation, TOKENS, GENERATIONS)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    plan = [cut(generation, at) for generation in range(GENERATIONS) for at in indices(generation)]
+    in_prefill = {"at": "step", "kind": "kill", "skip": 2, "match_tokens": [1000 + PREFILL_MARK]}
+    models = [
+        model("calm", "tiny-llm", plugin_config=EXACT),
+        model("frail", "tiny-llm", [*plan, in_prefill], plugin_config=EXACT),
+    ]
+    env = {"REFLOAT_HOME": str(tmp_path_factory.mktemp("home"))}
+    config = {"models": models, "server": {"ready_when": "all"}}
+    with Server.start(config=config, env=env) as started:
+        yield started
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("generation", range(GENERATIONS))
+def test_text_is_identical_whichever_tokens_the_worker_was_killed_at(
+    server: Server, generation: int
+) -> None:
+    client = server.client()
+    stream = generation % 2 == 0
+    undisturbed = complete(client, "calm", generation)
+    killed = complete(client, "frail", generation, stream=stream,
+                      **({"stream_options": {"include_usage": True}} if stream else {}))  # fmt: skip
+    same(killed, undisturbed)
+    assert undisturbed.usage is not None
+    assert undisturbed.usage["completion_tokens"] == TOKENS
+    assert cuts(server, killed.request_id) == list(indices(generation))
+
+
+def test_text_is_identical_when_the_worker_was_killed_in_prefill(server: Server) -> None:
+    client = server.client()
+    prompt = prompt_of(PREFILL_MARK, 300)
+    undisturbed = complete(client, "calm", PREFILL_MARK, prompt=prompt)
+    killed = complete(client, "frail", PREFILL_MARK, prompt=prompt)
+    same(killed, undisturbed)
+    assert cuts(server, killed.request_id) == [0]
+
+
+@pytest.mark.soak
+def test_text_is_identical_for_each_index_alone(tmp_path: Path) -> None:
+    models = [
+        model("calm", "tiny-llm", plugin_config=EXACT),
+        model("frail", "tiny-llm", [cut(at, at) for at in range(TOKENS)], plugin_config=EXACT),
+    ]
+    env = {"REFLOAT_HOME": str(tmp_path)}
+    with Server.start(config={"models": models, "server": {"ready_when": "all"}}, env=env) as two:
+        for at in range(TOKENS):
+            killed = complete(two.client(), "frail", at)
+            same(killed, complete(two.client(), "calm", at))
+            assert cuts(two, killed.request_id) == [at]
+
+
+@pytest.mark.smollm2
+@pytest.mark.timeout(900)
+def test_default_model_goes_on_with_the_same_text(smollm2_folder: Path, tmp_path: Path) -> None:
+    """A sample: each rebuild takes seconds. The ids 20 to 24 are ordinary ones there."""
+    sample = {20: (0, 9, 40), 21: (1, 30, 63)}
+    plan = [
+        {"at": "token", "token": at, "kind": "kill", "match_tokens": [mark] * 3}
+        for mark, places in sample.items()
+        for at in places
+    ]
+    settings = {"model": str(smollm2_folder), "plugin_config": EXACT, "num_kv_blocks": 32}
+    models = [{**settings, "name": "calm"}, {**settings, "name": "frail", "faults": plan}]
+    env = {"REFLOAT_HOME": str(tmp_path)}
+    with Server.start(config={"models": models, "server": {"ready_when": "all"}}, env=env) as two:
+        for mark, places in sample.items():
+            prompt = [mark] * 3 + list(range(300, 340))
+            killed = complete(two.client(), "frail", mark, prompt=prompt)
+            same(killed, complete(two.client(), "calm", mark, prompt=prompt))
+            assert cuts(two, killed.request_id) == list(places)
