@@ -81,7 +81,7 @@ def test_retries_after_time_outs_do_not_queue_behind_their_own_orphans(scripted:
 
 @pytest.mark.case(42)
 def test_load_goes_on_when_the_first_who_waits_for_it_leaves(start_server: StartServer) -> None:
-    options = {"engine_options": {"load_s": 2}}
+    options = {"engine_options": {"load_s": 3}}
     config = {"models": [{"model": "scripted", "name": "cold", **options}]}
     with start_server(config=config, ready=False) as server, ThreadPoolExecutor(1) as pool:
         client = server.client()
@@ -111,7 +111,7 @@ def test_sigterm_lets_streams_finish_and_takes_nothing_new(
 ) -> None:
     with start_server(config={"models": [DRAINING]}) as server:
         client = server.client()
-        with client.chat_stream("Count from 1 to 50", model="m", max_tokens=200) as stream:
+        with client.chat_stream("Count from 1 to 90", model="m", max_tokens=300) as stream:
             chunks = stream.data()
             head = [next(chunks) for _ in range(20)]
             server.process.send_signal(signal.SIGTERM)
@@ -123,7 +123,7 @@ def test_sigterm_lets_streams_finish_and_takes_nothing_new(
         assert len(head) == 20
         assert whole.done
         assert whole.error is None
-        assert whole.text().endswith("48 49 50")
+        assert whole.text().endswith("88 89 90")
         assert whole.finish_reasons() == [(0, "stop")]
         assert server.process.wait(timeout=60) == 0
 

@@ -73,7 +73,7 @@ def test_second_request_waits_for_the_only_seat_and_one_too_many_is_told_when_to
 ) -> None:
     client = scripted.client()
     with (
-        client.chat_stream("Count from 1 to 60", model="narrow", max_tokens=200) as first,
+        client.chat_stream("Count from 1 to 90", model="narrow", max_tokens=300) as first,
         ThreadPoolExecutor(2) as pool,
     ):
         waiting = [pool.submit(client.chat, "Hi", model="narrow") for _ in range(2)]
@@ -86,7 +86,7 @@ def test_second_request_waits_for_the_only_seat_and_one_too_many_is_told_when_to
         assert error_of(refused)["code"] == "queue_full"
         whole = first.transcript()
         assert [future.result().status for future in waiting] == [200, 200]
-    assert whole.text() == " ".join(str(number) for number in range(1, 61))
+    assert whole.text() == " ".join(str(number) for number in range(1, 91))
     assert whole.done
 
 
