@@ -14,10 +14,15 @@ from pathlib import Path
 
 import docs_api
 import docs_lifecycle
+import docs_operations
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = ("docs/API.md", "docs/lifecycle.md")
-SECTIONS: dict[str, Callable[[], str]] = {**docs_api.SECTIONS, **docs_lifecycle.SECTIONS}
+DOCUMENTS = ("docs/API.md", "docs/lifecycle.md", "docs/OPERATIONS.md")
+SECTIONS: dict[str, Callable[[], str]] = {
+    **docs_api.SECTIONS,
+    **docs_lifecycle.SECTIONS,
+    **docs_operations.SECTIONS,
+}
 
 SECTION = re.compile(
     r"(?P<head><!-- generated: (?P<name>[\w-]+) -->\n)(?P<body>.*?)(?P<tail><!-- end -->)",

@@ -81,7 +81,7 @@ def copy_coredump(dump: Coredump, target: Path, max_bytes: int = MAX_COREDUMP_BY
     try:
         source = dump.path.open("rb", buffering=0)
     except OSError as error:
-        return Copied(0, f"it vanished before it could be copied ({error.strerror})")
+        return Copied(0, f"it could not be opened ({error.strerror})")
     with source, target.open("wb") as copy:
         while size < max_bytes:
             try:

@@ -23,6 +23,7 @@ class DeviceFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     address: str | None = None
     """PCI address (`0000:03:00.0`)."""
     driver: str | None = None
+    """The kernel's driver for it."""
     is_guess: bool = False
     """There are several cards, and OpenVINO's order is assumed: integrated first, then by address."""
 

@@ -21,6 +21,7 @@ class BatchEntry(msgspec.Struct, frozen=True):
     generation: int
     """Its number in this gateway's life."""
     prompt_tokens: int
+    """Of its original prompt."""
     emitted_tokens: int
     """How many the gateway had of it when the incident began."""
     in_step: bool
@@ -31,23 +32,30 @@ class Action(msgspec.Struct, frozen=True):
     """Something that was done, or waited for."""
 
     name: str
-    """`detect`, `withdraw`, `kill`, `reap`, `backoff`, `spawn`, `load`, `probe` or `re-admit`."""
+    """What: `detect`, `withdraw`, `kill`, `reap`, `backoff`, `spawn`, `load`, `probe` or `re-admit`."""
     worker_id: int
+    """With which worker."""
     at_s: float
     """Seconds from the incident's opening to this action's begin; `detect` begins before it."""
     duration_s: float
+    """Seconds it took."""
 
 
 class Loss(msgspec.Struct, frozen=True):
     """One worker that was lost: the first is the incident's cause, others fell on the way back."""
 
     worker_id: int
+    """0: it could not be started."""
     pid: int | None
+    """Its process."""
     cause: FaultKind
+    """What was observed of it."""
     reason: str
+    """The same in a sentence."""
     state: str
     """The slot's state when it was detected."""
     at_s: float
+    """Seconds from the incident's opening."""
     exit_status: int | None = None
     """Its exit code; negative: the signal that ended it. `null` until it is reaped."""
 
@@ -56,15 +64,20 @@ class KernelNote(msgspec.Struct, frozen=True):
     """A line of the kernel log that was understood."""
 
     kind: str
+    """What it reports (see the kinds of kernel-log lines)."""
     line: str
+    """As the kernel wrote it."""
     names_worker: bool
+    """It names one of the workers that were lost."""
 
 
 class Missing(msgspec.Struct, frozen=True):
     """Evidence that could not be had."""
 
     what: str
+    """Which evidence."""
     why: str
+    """The system's own words where it gave some."""
 
 
 class Incident(msgspec.Struct, kw_only=True):
@@ -75,6 +88,7 @@ class Incident(msgspec.Struct, kw_only=True):
     id: str
     """Also the folder's name: UTC time, model, a short random part."""
     model: str
+    """Name under which it is served."""
     opened: str
     """UTC time of the detection, ISO 8601."""
     closed: str | None = None
@@ -86,8 +100,9 @@ class Incident(msgspec.Struct, kw_only=True):
     worker_id: int
     """Of the worker that was lost."""
     pid: int | None
+    """Its process; `null`: none could be started."""
     cause: FaultKind
-    """What was observed (see the kinds of faults)."""
+    """What was observed (see the causes)."""
     reason: str
     """The cause in a sentence."""
     state: str
@@ -105,14 +120,18 @@ class Incident(msgspec.Struct, kw_only=True):
     losses: list[Loss] = []
     """Every worker lost in this incident; beyond 20 only the newest are kept."""
     losses_total: int = 0
+    """How many those were in all."""
     actions: list[Action] = []
     """What was done, with durations; beyond 200 only the newest are kept."""
     generations: dict[str, str] = {}
-    """By generation: `resumed`, `finished`, `failed` with the kind of problem, or `cancelled`."""
+    """By generation: `waiting`, `resumed`, `finished`, `failed` with the kind of problem, or
+    `cancelled`."""
     kernel: list[KernelNote] = []
     """Kernel-log lines around it that were understood; `kernel.log` has all."""
     device: DeviceFacts
+    """By OpenVINO's name and by PCI address, as far as that is known."""
     engine: str
+    """The kind of engine."""
     versions: dict[str, str] = {}
     """Of the libraries in the worker, by its own word."""
     properties: dict[str, Any] = {}

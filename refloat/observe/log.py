@@ -65,7 +65,7 @@ def _name_logger(_: Any, __: str, event: structlog.typing.EventDict) -> structlo
 
 def _for_people(_: Any, __: str, event: structlog.typing.EventDict) -> structlog.typing.EventDict:
     """On a terminal: no module names, and no fields that say nothing."""
-    silent = (None, "", [], {})
+    silent: tuple[object, ...] = (None, "", [], {})
     return {k: v for k, v in event.items() if v not in silent and k != "logger"}
 
 
