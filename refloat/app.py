@@ -19,6 +19,7 @@ from refloat.config.keys import read_api_keys
 from refloat.config.names import model_name
 from refloat.config.schema import Config, ModelConfig, ServerConfig
 from refloat.generation.budget import ByteBudget
+from refloat.generation.charges import Charges
 from refloat.generation.dispatch import Dispatch
 from refloat.generation.intake import Intake
 from refloat.generation.limits import Limits
@@ -80,6 +81,8 @@ class Gateway:
         self._server = config.server
         self._fleet = Fleet()
         self._metrics = Metrics()
+        limits = Limits()
+        self._charges = Charges(limits.max_convictions, limits.conviction_window_s)
         self._incidents = sources_for(config.server)
         self._budget = ByteBudget(config.server.memory_budget_bytes, self._metrics.held_bytes)
         created = int(datetime.now(UTC).timestamp())
@@ -192,7 +195,7 @@ class Gateway:
     def _build_model(self, resolved: ResolvedModel, created: int) -> _Model:
         config, name = resolved.config, resolved.name
         limits = model_limits(config, self._server)
-        dispatch = Dispatch(name, self._fleet, limits, self._metrics)
+        dispatch = Dispatch(name, self._fleet, limits, self._metrics, charges=self._charges)
         listener = _Listener(dispatch)
         supervisor = ModelSupervisor(
             name=name,

@@ -158,6 +158,11 @@ def limits() -> str:
             "503",
         ),
         ("tries of a generation without a new token", queue.max_resumes, "500"),
+        (
+            f"convicted requests of a tenant in {queue.conviction_window_s:g} seconds",
+            queue.max_convictions - 1,
+            "429",
+        ),
         ("seconds of a client that takes nothing", sse.SEND_DEADLINE_S, "it counts as gone"),
         ("seconds of an idle connection", server.KEEP_ALIVE_S, "it is closed"),
         ("seconds in `Retry-After`", RETRY_AFTER_MAX_S, "never more"),

@@ -61,6 +61,7 @@ ROWS: dict[ProblemKind, Row] = {
     _K.HEADERS_TOO_LARGE: Row(431, _INVALID, "headers_too_large", close=True),
     _K.UNSUPPORTED_MEDIA_TYPE: Row(415, _INVALID, "unsupported_media_type"),
     _K.QUEUE_FULL: Row(429, "rate_limit_error", "queue_full", Retry.LATER),
+    _K.TENANT_SUSPENDED: Row(429, "rate_limit_error", "tenant_suspended", Retry.LATER),
     _K.ENGINE_ERROR: Row(500, _SERVER, "engine_error", Retry.UNSAID),
     _K.INTERNAL_ERROR: Row(500, _SERVER, "internal_error", Retry.UNSAID),
     _K.POISON_REQUEST: Row(500, _SERVER, "poison_request"),

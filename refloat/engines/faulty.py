@@ -115,6 +115,7 @@ class FaultyEngine:
 
     def cancel(self, key: RequestKey) -> None:
         self._inner.cancel(key)
+        self._live.pop(key, None)  # it takes part in no step any more
 
     def has_work(self) -> bool:
         return self._inner.has_work()

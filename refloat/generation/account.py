@@ -116,6 +116,10 @@ class ReplicaAccount:
         """Choices whose present attempt is here, in the order in which they were sent."""
         return [choice for key, choice in self._held.items() if key not in self._given_up]
 
+    def everybody(self) -> list[Choice]:
+        """Choices of which any attempt is here, those given up included."""
+        return list(dict.fromkeys(self._held.values()))
+
     def _remember(self, choice: Choice) -> None:
         """The whole sequence is cached now, but for its last token, which was never computed."""
         prefix = self._prefix

@@ -2,18 +2,28 @@
 metrics in step through every ending; decides nothing about order or time.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from refloat.generation.account import ReplicaAccount
+from refloat.generation.charges import Charges
 from refloat.generation.choice import Choice
 from refloat.generation.limits import Limits
 from refloat.generation.meter import Levels, Meter
-from refloat.generation.outcome import cannot_resume, engine_gave_up, with_progress
+from refloat.generation.outcome import (
+    cannot_resume,
+    engine_gave_up,
+    never_fits,
+    poisonous,
+    with_progress,
+)
 from refloat.generation.queue import WaitingLine
 from refloat.generation.session import Session
 from refloat.generation.states import GenerationEvent, GenerationState
+from refloat.generation.suspects import Suspects
+from refloat.generation.trials import Trials
 from refloat.observe.log import get_logger
 from refloat.observe.metrics import Metrics
+from refloat.supervisor.fleet import Rebuild, ReplicaLoss
 from refloat.wire.problem import Problem
 
 _WAITING = frozenset({GenerationState.QUEUED, GenerationState.PARKED})
@@ -22,7 +32,14 @@ _WAITING = frozenset({GenerationState.QUEUED, GenerationState.PARKED})
 class Custody:
     """The state that a `Dispatch` writes. Every method returns at once and sends at most commands."""
 
-    def __init__(self, model: str, limits: Limits, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        model: str,
+        limits: Limits,
+        metrics: Metrics,
+        charges: Charges,
+        clock: Callable[[], float],
+    ) -> None:
         self.line = WaitingLine(limits)
         self.accounts: dict[int, ReplicaAccount] = {}
         """The ready replicas, by worker id."""
@@ -30,7 +47,11 @@ class Custody:
         """Those without a terminal event, in order of admission."""
         self.meter = Meter(metrics, model)
         self.log = get_logger(__name__).bind(model=model)
+        self.suspects = Suspects()
+        self.trials = Trials(self.suspects, self.line, self.accounts)
         self._max_resumes = limits.max_resumes
+        self._charges = charges
+        self._clock = clock
 
     def open(self, session: Session) -> None:
         """Take on a session and put its choices in line."""
@@ -58,6 +79,7 @@ class Custody:
         """The choice is done by its own terms, whether or not its worker knows that."""
         if not has_ended:
             account.give_up(choice)
+        self.suspects.ended(choice.journal.generation)
         self.meter.ended(choice.journal.state)
         if choice.session.terminal is not None:
             self._close(choice.session, "completed")
@@ -77,13 +99,69 @@ class Custody:
             choice.is_distrusted = True
             self.park(account, choice)
 
-    def lose(self, account: ReplicaAccount) -> int:
-        """A replica is gone: park what it was running. How many that were."""
+    def send_suspect(self) -> None:
+        """Send the next one that has to run alone, if its replica is free for it."""
+        while (trial := self.trials.next()) is not None:
+            choice, account = trial
+            if account.can_ever_hold(choice):
+                self.send(choice.journal.generation, account.replica.worker_id)
+            else:
+                self.fail(choice.session, never_fits(choice.journal))
+
+    def advanced(self, account: ReplicaAccount, choice: Choice) -> None:
+        """It has new tokens. One that need not be alone any more makes room for the next that has
+        to: it is parked, and goes on once all of them were tried."""
+        journal = choice.journal
+        if not self.suspects.advanced(journal.generation, len(journal.emitted)):
+            return
+        self.log.info("suspect_acquitted", request_id=choice.session.request.request_id)
+        if self.suspects.alone and account.capabilities.token_resume:
+            account.give_up(choice)
+            journal.apply(GenerationEvent.LOSE)
+            self.line.park(choice)
+
+    def lose(self, account: ReplicaAccount, loss: ReplicaLoss) -> Rebuild:
+        """A replica is gone: park what it was running, but for one that is convicted of it."""
+        involved = {
+            choice.journal.generation: choice
+            for choice in account.everybody()
+            if not choice.journal.is_terminal
+        }
+        positions = {number: len(choice.journal.emitted) for number, choice in involved.items()}
+        verdict = self.suspects.lost(positions, loss.batch, is_external=loss.is_external)
         owners = account.owners()
+        self.log.warning(
+            "replica_lost",
+            worker=account.replica.worker_id,
+            cause=loss.cause,
+            running=len(owners),
+            alone=len(self.suspects.alone),
+            rebuild=verdict.rebuild,
+        )
+        if verdict.convicted is not None:
+            self._convict(involved[verdict.convicted], loss)
+        if verdict.exhausted is not None:
+            culprit = involved[verdict.exhausted]
+            self.fail(culprit.session, engine_gave_up(), culprit=culprit)
         for choice in owners:
             if not choice.journal.is_terminal:  # a sibling may have taken the request with it
                 self.park(account, choice)
-        return len(owners)
+        return verdict.rebuild
+
+    def _convict(self, choice: Choice, loss: ReplicaLoss) -> None:
+        request = choice.session.request
+        self.log.error(
+            "request_convicted",
+            request_id=request.request_id,
+            tenant=request.tenant,
+            prompt_tokens=len(choice.journal.prompt),
+            position=len(choice.journal.emitted),
+            incident_id=loss.incident_id,
+        )
+        self.meter.convictions.inc()
+        self._charges.charge(request.tenant, self._clock())
+        problem = poisonous(loss.incident_id)
+        self.fail(choice.session, problem, culprit=choice, resumable=False)
 
     def park(self, account: ReplicaAccount, choice: Choice) -> None:
         """It has lost its worker: let it wait for the next one, if it can go on at all."""
@@ -145,6 +223,7 @@ class Custody:
         elif choice.worker_id in self.accounts:
             self.accounts[choice.worker_id].give_up(choice)
         journal.apply(event)
+        self.suspects.ended(journal.generation)
         self.meter.ended(journal.state)
 
     def _close(self, session: Session, outcome: str) -> None:

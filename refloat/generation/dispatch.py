@@ -12,6 +12,7 @@ from itertools import chain
 from typing import NoReturn
 
 from refloat.generation.account import ReplicaAccount
+from refloat.generation.charges import Charges
 from refloat.generation.choice import Choice
 from refloat.generation.custody import Custody
 from refloat.generation.gate import Gate, draining, queue_full
@@ -47,14 +48,19 @@ class Dispatch:
         limits: Limits,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
+        charges: Charges | None = None,
     ) -> None:
+        """`charges` is one for all models of a server."""
         self.model = model
         self.gate = Gate(model, fleet, limits, clock)
         self.limits = limits
         self.clock = clock
         self._fleet = fleet
         self._pace = Pace(limits.look_ahead, limits.step_tokens)
-        self._custody = Custody(model, limits, metrics)
+        self.charges = Charges(limits.max_convictions, limits.conviction_window_s)
+        if charges is not None:
+            self.charges = charges
+        self._custody = Custody(model, limits, metrics, self.charges, clock)
         self._meter = self._custody.meter
         self._meter.show(self._levels)
         self._down_since_s: float | None = clock()
@@ -67,8 +73,15 @@ class Dispatch:
         """Whether every session has had its terminal event."""
         return not self._custody.sessions
 
+    def check_tenant(self, tenant: str) -> None:
+        """Raises `ProblemError` for one whose requests have cost too many workers of late."""
+        problem = self.charges.problem(tenant, self.clock())
+        if problem is not None:
+            raise problem.raised()
+
     def admit(self, session: Session) -> None:
-        """Take on a session that has begun. Raises `ProblemError`: not servable, or `QUEUE_FULL`."""
+        """Take on a session that has begun. Raises `ProblemError`: not servable, or no place."""
+        self.check_tenant(session.request.tenant)
         problem = self.gate.problem()
         if problem is not None:
             raise problem.raised()
@@ -131,16 +144,16 @@ class Dispatch:
             self._pump()
 
     def replica_lost(self, worker_id: int, loss: ReplicaLoss) -> Rebuild:
-        """A worker is gone with all it held: what it was running is parked."""
+        """A worker is gone with all it held: what it was running is parked. What the next one should
+        be like, as far as somebody is suspected."""
         account = self._custody.accounts.pop(worker_id, None)
         if account is None:
             return Rebuild.SAME
         self._note_readiness()
-        count = self._custody.lose(account)
-        self._custody.log.warning("replica_lost", worker=worker_id, cause=loss.cause, running=count)
+        rebuild = self._custody.lose(account, loss)
         self._end_if_hopeless()
         self._pump()
-        return Rebuild.SAME
+        return rebuild
 
     def model_changed(self, snapshot: ModelSnapshot) -> None:
         """Whoever waits for the model looks again; nobody goes on waiting for a failed one."""
@@ -211,6 +224,8 @@ class Dispatch:
             self._note_time(choice, now_s)
             if choice.advance(accepted):
                 self._custody.complete(account, choice, has_ended=has_ended)
+            elif not has_ended:
+                self._custody.advanced(account, choice)
         if has_ended:
             account.settle(key)
         if (has_ended or not isinstance(accepted, Accepted)) and not journal.is_terminal:
@@ -227,10 +242,12 @@ class Dispatch:
 
     def _pump(self) -> None:
         """Send whatever may go now. Ends every entry point."""
-        line = self._custody.line
+        line, suspects = self._custody.line, self._custody.suspects
+        self._custody.send_suspect()
         while line and (rooms := self._rooms()):
             self._refuse_oversized()
-            assignments = decide((choice.waiting for choice in line), rooms, self._pace)
+            free = (c.waiting for c in line if not suspects.must_be_alone(c.journal.generation))
+            assignments = decide(free, rooms, self._pace)
             if not assignments:
                 break
             for generation, worker_id in assignments:
@@ -246,8 +263,7 @@ class Dispatch:
             self._custody.fail(head.session, never_fits(head.journal))
 
     def _rooms(self) -> list[Room]:
-        accounts = self._custody.accounts.values()
-        return [account.room() for account in accounts if not account.is_suspect]
+        return [account.room() for account in self._custody.trials.open_accounts()]
 
     def _note_readiness(self) -> None:
         if any(not account.is_suspect for account in self._custody.accounts.values()):

@@ -76,6 +76,7 @@ class Intake:
         then it waits for the model, up to the hold time and never past its own deadline.
         """
         times = self._times(request)
+        self.dispatch.check_tenant(request.tenant)
         self._gate.refuse_hopeless()
         if self._gate.facts is None:
             await self._gate.servable(times.hold_until_s)

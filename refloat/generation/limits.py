@@ -28,5 +28,8 @@ class Limits:
     """Whether the engine keeps finished prompts, so that hits are worth counting."""
     sweep_interval_s: float = 0.1
     """How late a deadline may be noticed."""
+    max_convictions: int = 3
+    """Convicted requests of one tenant within `conviction_window_s` that make its next ones wait."""
+    conviction_window_s: float = 600.0
     retry_after_s: float = 2.0
     """Told to a caller whom a full queue turned away."""

@@ -26,6 +26,7 @@ class Meter:
         self.prompt_tokens = metrics.prompt_tokens.labels(model)
         self.cached_tokens = metrics.cached_tokens.labels(model)
         self.aborted = metrics.aborted.labels(model)
+        self.convictions = metrics.convictions.labels(model)
         self._ended = {
             state: metrics.generations.labels(model, state.value) for state in GenerationState
         }

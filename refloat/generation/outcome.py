@@ -30,6 +30,17 @@ def engine_gave_up() -> Problem:
     )
 
 
+def poisonous(incident_id: str | None) -> Problem:
+    """Convicted: see `suspects.py`."""
+    return Problem(
+        ProblemKind.POISON_REQUEST,
+        "This request by itself ends the process that works on it: alone, at the same place again, "
+        "and with safer settings too. It is not tried any more.",
+        incident_id=incident_id,
+        resumable=False,
+    )
+
+
 def cannot_resume() -> Problem:
     """Its worker is lost and its engine cannot go on from emitted tokens."""
     return Problem(

@@ -67,7 +67,14 @@ class WaitingLine:
             self.queued_tokens -= choice.journal.tokens_needed
             self.queued_bytes -= choice.held_bytes
 
+    def find(self, generation: int) -> Choice | None:
+        """`None` if it does not wait."""
+        parked = self._parked.get(generation)
+        return parked if parked is not None else self._queued.get(generation)
+
     def get(self, generation: int) -> Choice:
         """Raises `KeyError` if it does not wait."""
-        parked = self._parked.get(generation)
-        return parked if parked is not None else self._queued[generation]
+        choice = self.find(generation)
+        if choice is None:
+            raise KeyError(generation)
+        return choice

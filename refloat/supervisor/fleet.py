@@ -124,7 +124,11 @@ class Rebuild(StrEnum):
 
     SAME = "same"
     SAFER = "safer"
-    """The next rung of the ladder: a lone suspect has failed."""
+    """The next rung of the ladder: a suspect has failed alone, or many have failed only together.
+    Not charged to the crash budget."""
+    CLEARED = "cleared"
+    """As it was before a suspect was given a safer one: the request that was to blame has ended. Not
+    charged to the crash budget either."""
 
 
 class Replica(Protocol):

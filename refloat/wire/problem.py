@@ -42,6 +42,8 @@ class ProblemKind(StrEnum):
     """The body is not JSON, or compressed."""
     QUEUE_FULL = "queue_full"
     """As many generations wait for the model as may."""
+    TENANT_SUSPENDED = "tenant_suspended"
+    """Too many of this tenant's requests were convicted of late (`poison_request`)."""
     # The server's own.
     ENGINE_ERROR = "engine_error"
     """The engine broke off this generation and could not go on with it."""

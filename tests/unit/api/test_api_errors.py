@@ -29,6 +29,7 @@ CALLERS = {
     ProblemKind.UNSUPPORTED_MEDIA_TYPE: 415,
     ProblemKind.IDEMPOTENCY_MISMATCH: 422,
     ProblemKind.QUEUE_FULL: 429,
+    ProblemKind.TENANT_SUSPENDED: 429,
     ProblemKind.HEADERS_TOO_LARGE: 431,
     ProblemKind.CLIENT_CLOSED: 499,
 }

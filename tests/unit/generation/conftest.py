@@ -33,6 +33,7 @@ from refloat.supervisor.fleet import (
     Fleet,
     ModelFacts,
     ModelSnapshot,
+    Rebuild,
     ReplicaLoss,
 )
 from refloat.wire.faults import FaultKind
@@ -307,13 +308,27 @@ class Stage:
         self.dispatch.replica_ready(self.replica)
         return self.replica
 
-    def lose(self, availability: Availability = Availability.RECOVERING, **more: Any) -> None:
-        """The worker is gone, as its supervisor tells it."""
+    def lose(self, availability: Availability = Availability.RECOVERING, **more: Any) -> Rebuild:
+        """The worker is killed by somebody else, as its supervisor tells it."""
+        return self.lose_by(
+            ReplicaLoss(FaultKind.DEATH, "killed", is_external=True), availability, **more
+        )
+
+    def fault(self, *batch: int) -> Rebuild:
+        """The worker dies in a step of these generations."""
+        return self.lose_by(ReplicaLoss(FaultKind.STEP_FAULT, "raised", batch))
+
+    def lose_by(
+        self,
+        loss: ReplicaLoss,
+        availability: Availability = Availability.RECOVERING,
+        **more: Any,
+    ) -> Rebuild:
         replica, self.replica = self.replica, None
         assert replica is not None
         replica.is_dead = True
         self.publish(availability, **more)
-        self.dispatch.replica_lost(replica.worker_id, ReplicaLoss(FaultKind.DEATH, "killed"))
+        return self.dispatch.replica_lost(replica.worker_id, loss)
 
     def step(self, times: int = 1) -> None:
         for _ in range(times):
@@ -339,11 +354,12 @@ class Stage:
         self, *prompts: Prompt | Iterable[int], max_tokens: int | None = 4, **more: Any
     ) -> GenerationRequest:
         self._requests += 1
+        tenant = more.pop("tenant", "t")
         names = {name: more.pop(name) for name in list(more) if name in Sampling.__struct_fields__}
         asked = [p if isinstance(p, Prompt) else TokenPrompt(tuple(p)) for p in prompts]
         return GenerationRequest(
             request_id=f"r{self._requests}",
-            tenant="t",
+            tenant=tenant,
             model=MODEL,
             prompts=tuple(asked) or (TokenPrompt((1, 2, 3)),),
             sampling=Sampling(max_tokens=max_tokens, **names),

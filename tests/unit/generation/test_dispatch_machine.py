@@ -166,15 +166,25 @@ class Machine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.replicas)
     @rule(number=st.integers(0, 1), died_in_step=st.booleans(), failed=st.booleans())
-    def die(self, number: int, died_in_step: bool, failed: bool) -> None:
-        replica = self.pick(number)
+    def be_killed(self, number: int, died_in_step: bool, failed: bool) -> None:
+        loss = ReplicaLoss(FaultKind.DEATH, "killed", is_external=True)
+        self.die(self.pick(number), loss, died_in_step=died_in_step, failed=failed)
+
+    def die(
+        self,
+        replica: EngineReplica,
+        loss: ReplicaLoss,
+        *,
+        died_in_step: bool = False,
+        failed: bool = False,
+    ) -> None:
         if died_in_step:
             self.old_frames.append((replica.worker_id, replica.step()))
         self.replicas.remove(replica)
         replica.is_dead = True
         if not self.replicas:
             self.stage.publish(Availability.FAILED if failed else Availability.RECOVERING)
-        self.stage.dispatch.replica_lost(replica.worker_id, ReplicaLoss(FaultKind.DEATH, "killed"))
+        self.stage.dispatch.replica_lost(replica.worker_id, loss)
 
     @precondition(lambda self: self.old_frames)
     @rule(number=st.integers(0, 9))
