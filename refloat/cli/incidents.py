@@ -99,7 +99,7 @@ def _facts(incident: Incident, folder: str) -> list[tuple[str, str]]:
         ("engine", incident.engine),
         ("versions", " ".join(f"{k}={v}" for k, v in incident.versions.items())),
         ("properties", " ".join(f"{k}={v}" for k, v in incident.properties.items()) or "none"),
-        ("rung", incident.rung or "as configured"),
+        ("rung", str(incident.rung or "0 (as configured)")),
         ("generations", _fates(incident.generations) or "none touched"),
         ("folder", folder),
     ]

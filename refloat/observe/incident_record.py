@@ -136,8 +136,8 @@ class Incident(msgspec.Struct, kw_only=True):
     """Of the libraries in the worker, by its own word."""
     properties: dict[str, Any] = {}
     """What the engine was given."""
-    rung: str | None = None
-    """The ladder's rung that the lost worker stood on; `null`: as configured."""
+    rung: int = 0
+    """The ladder's rung that the lost worker stood on; 0: as configured."""
     files: list[str] = []
     """Evidence beside this record."""
     missing: list[Missing] = []

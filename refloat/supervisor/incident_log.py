@@ -12,7 +12,7 @@ from functools import partial
 
 from prometheus_client import Counter
 
-from refloat.observe.device import find_device
+from refloat.observe.device import DeviceFacts, find_device
 from refloat.observe.incident_hints import Case, hints_for
 from refloat.observe.incident_record import Incident, KernelNote
 from refloat.observe.incidents import new_incident_id
@@ -94,6 +94,8 @@ class IncidentLog:
         now_s = time.monotonic()
         self.ear.listen()
         outage = self._outage
+        if outage is None and fault.kind is FaultKind.OPERATOR:
+            return
         if outage is None:
             outage = self._outage = self._open(child, fault, state, now_s)
         outage.lose(child, fault, state, now_s)
@@ -176,11 +178,11 @@ class IncidentLog:
             cause=fault.kind,
             reason=fault.reason,
             state=state,
-            device=self._device,
+            device=self._device_of(spec.device),
             engine=spec.engine,
             versions=dict(particulars.versions),
             properties=dict(spec.properties),
-            rung=particulars.rung,
+            rung=spec.rung,
         )
         outage = Outage(record, now_s)
         outage.note_progress(progress_of(child, record), particulars.shares)
@@ -196,6 +198,11 @@ class IncidentLog:
             reason=fault.reason,
         )
         return outage
+
+    def _device_of(self, name: str) -> DeviceFacts:
+        """A rung of the ladder may be another device."""
+        known = self._device
+        return known if name == known.name else find_device(name, self._sources.sys_root)
 
     def _close(self, outage: Outage, outcome: str) -> None:
         record = outage.record

@@ -19,7 +19,6 @@ class Particulars(NamedTuple):
     spec: EngineSpec
     versions: dict[str, str]
     shares: tuple[Share, ...] = ()
-    rung: str | None = None
 
 
 @dataclass(frozen=True)
