@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from refloat.generation.account import ReplicaAccount
 from refloat.generation.charges import Charges
 from refloat.generation.choice import Choice
+from refloat.generation.fates import Fates
 from refloat.generation.limits import Limits
 from refloat.generation.meter import Levels, Meter
 from refloat.generation.outcome import (
@@ -14,6 +15,7 @@ from refloat.generation.outcome import (
     engine_gave_up,
     never_fits,
     poisonous,
+    with_incident,
     with_progress,
 )
 from refloat.generation.queue import WaitingLine
@@ -47,6 +49,7 @@ class Custody:
         """Those without a terminal event, in order of admission."""
         self.meter = Meter(metrics, model)
         self.log = get_logger(__name__).bind(model=model)
+        self.fates = Fates()
         self.suspects = Suspects()
         self.trials = Trials(self.suspects, self.line, self.accounts)
         self._max_resumes = limits.max_resumes
@@ -80,6 +83,7 @@ class Custody:
         if not has_ended:
             account.give_up(choice)
         self.suspects.ended(choice.journal.generation)
+        self.fates.ended(choice.journal.generation, choice.journal.state)
         self.meter.ended(choice.journal.state)
         if choice.session.terminal is not None:
             self._close(choice.session, "completed")
@@ -112,6 +116,7 @@ class Custody:
         """It has new tokens. One that need not be alone any more makes room for the next that has
         to: it is parked, and goes on once all of them were tried."""
         journal = choice.journal
+        self.fates.advanced(journal.generation)
         if not self.suspects.advanced(journal.generation, len(journal.emitted)):
             return
         self.log.info("suspect_acquitted", request_id=choice.session.request.request_id)
@@ -127,6 +132,8 @@ class Custody:
             for choice in account.everybody()
             if not choice.journal.is_terminal
         }
+        for number in involved:
+            self.fates.touched(number, loss.incident_id)
         positions = {number: len(choice.journal.emitted) for number, choice in involved.items()}
         verdict = self.suspects.lost(positions, loss.batch, is_external=loss.is_external)
         owners = account.owners()
@@ -186,9 +193,12 @@ class Custody:
         """End a session: its culprit (else all its choices) failed, the others are cancelled."""
         if session.terminal is not None:
             return
+        touched = (self.fates.incident_of(choice.journal.generation) for choice in session.choices)
+        problem = with_incident(problem, next(filter(None, touched), None))
         for choice in session.choices:
             is_guilty = culprit is None or choice is culprit
-            self._drop(choice, _ending(choice) if is_guilty else GenerationEvent.CANCEL)
+            event = _ending(choice) if is_guilty else GenerationEvent.CANCEL
+            self._drop(choice, event, problem.kind)
         session.fail(with_progress(problem, session.tokens_emitted, resumable=resumable))
         self._close(session, problem.kind)
 
@@ -213,8 +223,8 @@ class Custody:
         """Sessions with a choice in the line; may be ended while iterating."""
         return iter(list(dict.fromkeys(choice.session for choice in self.line)))
 
-    def _drop(self, choice: Choice, event: GenerationEvent) -> None:
-        """Take a choice from wherever it is; `event` leads to its final state."""
+    def _drop(self, choice: Choice, event: GenerationEvent, why: str | None = None) -> None:
+        """Take a choice from wherever it is; `event` leads to its final state, `why` says why."""
         journal = choice.journal
         if journal.is_terminal:
             return
@@ -224,6 +234,7 @@ class Custody:
             self.accounts[choice.worker_id].give_up(choice)
         journal.apply(event)
         self.suspects.ended(journal.generation)
+        self.fates.ended(journal.generation, journal.state, why)
         self.meter.ended(journal.state)
 
     def _close(self, session: Session, outcome: str) -> None:

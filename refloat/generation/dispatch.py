@@ -15,6 +15,7 @@ from refloat.generation.account import ReplicaAccount
 from refloat.generation.charges import Charges
 from refloat.generation.choice import Choice
 from refloat.generation.custody import Custody
+from refloat.generation.fates import IncidentPort
 from refloat.generation.gate import Gate, draining, queue_full
 from refloat.generation.journal import Accepted
 from refloat.generation.limits import Limits
@@ -65,6 +66,10 @@ class Dispatch:
         self._meter.show(self._levels)
         self._down_since_s: float | None = clock()
         self._idle_waiters: set[asyncio.Future[None]] = set()
+
+    def tell_incidents(self, port: IncidentPort) -> None:
+        """Tell `port` from now on what becomes of generations that lose their worker."""
+        self._custody.fates.port = port
 
     # --- for the intake ---------------------------------------------------------------------------
 

@@ -15,6 +15,13 @@ def with_progress(problem: Problem, tokens_emitted: int, *, resumable: bool) -> 
     return msgspec.structs.replace(problem, tokens_emitted=tokens_emitted, resumable=resumable)
 
 
+def with_incident(problem: Problem, incident_id: str | None) -> Problem:
+    """The same problem, naming the incident in which its request lost its worker."""
+    if incident_id is None or problem.incident_id is not None:
+        return problem
+    return msgspec.structs.replace(problem, incident_id=incident_id)
+
+
 def deadline_exceeded() -> Problem:
     """The request's own time is over."""
     return Problem(
