@@ -31,6 +31,7 @@ _PANELS: dict[str, tuple[str, ...]] = {
         "plugin_config", "cache_size", "num_kv_blocks", "max_num_seqs", "max_num_batched_tokens",
         "enable_prefix_caching", "cache_dir",
     ),
+    "Recovery": ("spares", "ladder", "ladder_quiet_s"),
     "Scripted model and tests": ("script", "engine_options", "faults"),
 }  # fmt: skip
 

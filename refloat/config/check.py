@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refloat.config.keys import KeyFileError, read_api_keys
+from refloat.config.ladder import LadderError, parse_ladder
 from refloat.config.names import MAX_NAME_CHARACTERS, model_name
 from refloat.config.schema import Config, ModelConfig, ServerConfig
 
@@ -87,6 +88,7 @@ def _model_errors(model: ModelConfig) -> Iterator[str]:
         yield "script is for the scripted model only"
     if model.engine_options and model.model != "scripted":
         yield "engine_options are for the scripted model only"
+    yield from _ladder_errors(model)
     if not model.device.strip():
         yield "device is empty"
     context, cap = model.context_length, model.max_output_tokens
@@ -94,6 +96,13 @@ def _model_errors(model: ModelConfig) -> Iterator[str]:
         yield (
             f"max_output_tokens ({cap}) leaves no room for a prompt within context_length ({context})"
         )
+
+
+def _ladder_errors(model: ModelConfig) -> Iterator[str]:
+    try:
+        parse_ladder(model.ladder or [])
+    except LadderError as error:
+        yield str(error)
 
 
 def _model_warnings(model: ModelConfig) -> Iterator[str]:

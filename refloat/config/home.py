@@ -32,3 +32,8 @@ def probes_dir() -> Path:
 def incidents_dir() -> Path:
     """Evidence of faults."""
     return refloat_home() / "incidents"
+
+
+def loads_dir() -> Path:
+    """Memory that loads under way have reserved, shared by all servers of a host."""
+    return refloat_home() / "loads"

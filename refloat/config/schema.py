@@ -69,6 +69,16 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     engine_options: Annotated[
         dict[str, Any], Meta(description="Options of the scripted engine (see docs/API.md)")
     ] = {}
+    ladder: Annotated[
+        list[dict[str, Any]] | None,
+        Meta(
+            description="Safer settings to fall back to, rung by rung: [{properties, "
+            "max_num_batched_tokens, max_num_seqs, device}]; default: built in, []: none"
+        ),
+    ] = None
+    ladder_quiet_s: Annotated[
+        float, Meta(gt=0, description="Seconds without a fault that are worth one rung up again")
+    ] = 600.0
     faults: Annotated[
         list[dict[str, Any]],
         Meta(description="Fault plan, for tests: [{at, kind, times, ...}]"),

@@ -16,6 +16,18 @@ _LONGEST_REASON = 500
 _LOAD_KINDS = frozenset(
     {FaultKind.LOAD_FAILED, FaultKind.OUT_OF_MEMORY, FaultKind.BAD_CONFIGURATION}
 )
+#: A process earns these by itself; every other signal was sent by somebody.
+_OWN_SIGNALS = frozenset(
+    {
+        signal.SIGSEGV,
+        signal.SIGABRT,
+        signal.SIGBUS,
+        signal.SIGILL,
+        signal.SIGFPE,
+        signal.SIGTRAP,
+        signal.SIGSYS,
+    }
+)
 
 
 class Fault(NamedTuple):
@@ -26,6 +38,9 @@ class Fault(NamedTuple):
     """A sentence for people, without a final full stop."""
     is_final_word: bool = True
     """False for a mere EOF: the exit code, once known, says more."""
+    is_external: bool = False
+    """By a signal that nobody here sent and that the process did not earn by itself. Where the
+    kernel explains it (memory ran out), it is another fault."""
 
     @property
     def deserves_grace(self) -> bool:
@@ -37,7 +52,12 @@ class Fault(NamedTuple):
 def explain_exit(program: str, returncode: int, *, we_killed: bool) -> Fault:
     """A process that ended. `returncode` as `subprocess` has it: negative for a signal."""
     if returncode < 0:
-        return Fault(FaultKind.DEATH, _signal_sentence(program, -returncode, we_killed=we_killed))
+        number = -returncode
+        return Fault(
+            FaultKind.DEATH,
+            _signal_sentence(program, number, we_killed=we_killed),
+            is_external=not we_killed and number not in _OWN_SIGNALS,
+        )
     sentence = f"the {program} process left with exit code {returncode}"
     match returncode:
         case ChildExit.ASKED:

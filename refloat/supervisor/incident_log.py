@@ -22,7 +22,7 @@ from refloat.supervisor.evidence import EvidenceTaker, progress_of
 from refloat.supervisor.exits import Fault
 from refloat.supervisor.incident_sources import IncidentSources, Particulars
 from refloat.supervisor.incident_writer import IncidentWriter
-from refloat.supervisor.kernel_ear import KernelEar, is_external
+from refloat.supervisor.kernel_ear import KernelEar
 from refloat.supervisor.lifecycle import Effect, WorkerState
 from refloat.supervisor.outage import Outage, utc_now
 from refloat.wire.faults import FaultKind
@@ -69,6 +69,11 @@ class IncidentLog:
         """Of the incident under way."""
         outage = self._outage
         return outage.record.id if outage is not None and outage.is_open else None
+
+    @property
+    def outage_id(self) -> str | None:
+        """Of the incident that the slot has not come out of, though it may be closed as failed."""
+        return None if self._outage is None else self._outage.record.id
 
     def outcome(self, incident_id: str, generation: int, text: str) -> None:
         """What became of a generation that an incident touched. An old incident is left as it is."""
@@ -153,9 +158,7 @@ class IncidentLog:
             exit_status = child.process.exit_code()
             self._taker.last_words(outage, child, fault)
             if outage.is_first:
-                outage.is_external = fault.kind is FaultKind.DEATH and is_external(
-                    exit_status, we_killed=child.process.was_killed
-                )
+                outage.is_external = fault.is_external
         outage.settle(fault, exit_status)
         self._writer.save(outage.record)
         self._settle_later(outage)

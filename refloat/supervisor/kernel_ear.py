@@ -19,18 +19,6 @@ _SAYS = {
     KernelEventKind.GPU_RESET: "the kernel reset the GPU under it",
     KernelEventKind.JOB_TIMEOUT: "the kernel gave up a GPU job of it",
 }
-#: A process earns these by itself; every other signal was sent by somebody.
-_OWN_SIGNALS = frozenset(
-    {
-        signal.SIGSEGV,
-        signal.SIGABRT,
-        signal.SIGBUS,
-        signal.SIGILL,
-        signal.SIGFPE,
-        signal.SIGTRAP,
-        signal.SIGSYS,
-    }
-)
 
 
 class KernelEar:
@@ -93,13 +81,3 @@ class KernelEar:
         where = f" ({event.driver} {event.address or ''}".rstrip() + ")" if event.driver else ""
         what = _SAYS.get(event.kind, f"the GPU's driver reports Xid {event.xid} for it")
         self.condemn(Condemned(Fault(FaultKind.CONTEXT_FATAL, f"{what}{where}"), worker_id))
-
-
-def is_external(exit_status: int | None, *, we_killed: bool) -> bool:
-    """Whether a process was ended by a signal that nobody here sent and that it did not earn itself.
-
-    Whether the kernel explains it (out of memory) is not known here.
-    """
-    if exit_status is None or exit_status >= 0 or we_killed:
-        return False
-    return -exit_status not in _OWN_SIGNALS

@@ -43,6 +43,27 @@ def test_exit_own_kill_is_not_taken_for_the_kernels() -> None:
     assert fault.reason == "the prep process had to be killed"
 
 
+@pytest.mark.parametrize(
+    ("returncode", "we_killed", "is_external"),
+    [
+        (-signal.SIGKILL, False, True),
+        (-signal.SIGTERM, False, True),
+        (-signal.SIGINT, False, True),
+        (-60, False, True),
+        (-signal.SIGKILL, True, False),
+        (-signal.SIGSEGV, False, False),
+        (-signal.SIGABRT, False, False),
+        (-signal.SIGBUS, False, False),
+        (1, False, False),
+        (ChildExit.INTERNAL, False, False),
+    ],
+)
+def test_exit_by_a_signal_that_nobody_here_sent_is_from_outside(
+    returncode: int, we_killed: bool, is_external: bool
+) -> None:
+    assert explain_exit("worker", returncode, we_killed=we_killed).is_external is is_external
+
+
 def test_exit_every_code_of_ours_is_known() -> None:
     for code in ChildExit:
         assert "none of ours" not in explain_exit("worker", code, we_killed=False).reason
@@ -75,4 +96,4 @@ def test_worker_fault_keeps_its_kind_and_is_cut_to_one_line() -> None:
 def test_load_failed_of_another_kind_counts_as_plain_failure() -> None:
     assert explain_load_failed(LoadFailed(FaultKind.STALL, "?")).kind is FaultKind.LOAD_FAILED
     bad = explain_load_failed(LoadFailed(FaultKind.BAD_CONFIGURATION, "no such device"))
-    assert bad == (FaultKind.BAD_CONFIGURATION, "no such device", True)
+    assert (bad.kind, bad.reason) == (FaultKind.BAD_CONFIGURATION, "no such device")
