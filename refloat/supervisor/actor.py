@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from refloat.supervisor.backoff import CrashBudget
 from refloat.supervisor.child import Child, ChildCommand, next_worker_id
 from refloat.supervisor.inbox import Alarm, Item, LinkEnded, Order, ProcessEnded, Received
 from refloat.supervisor.knobs import Knobs
@@ -42,6 +43,7 @@ class SlotActor:
         *,
         model: str,
         witness: SlotWitness | None = None,
+        budget: CrashBudget | None = None,
         start_child: Callable[..., Child] = Child,
     ) -> None:
         self._program = program
@@ -50,7 +52,7 @@ class SlotActor:
         self._inbox: asyncio.Queue[Item | BaseException] = asyncio.Queue()
         self._timers: dict[Alarm, asyncio.TimerHandle] = {}
         self._finished = asyncio.Event()
-        self.slot = Slot(program, self, knobs, model=model, witness=witness)
+        self.slot = Slot(program, self, knobs, model=model, witness=witness, budget=budget)
 
     async def run(self) -> None:
         """Supervise until `stop`. Raises what broke; the child is killed then."""

@@ -38,6 +38,8 @@ class CrashBudget:
         self._window_s = window_s
         self._faults: deque[float] = deque()
         self._series = 0
+        self.served_s = 0.0
+        """What those whose faults are charged here have served in all."""
 
     @property
     def series(self) -> int:
@@ -50,7 +52,7 @@ class CrashBudget:
         return len(self._faults) >= self._limit
 
     def charge(self, served_s: float) -> None:
-        """A fault; `served_s` is what the slot has served in all its life."""
+        """A fault; `served_s` is what had been served until then (it never falls)."""
         self._series += 1
         self._faults.append(served_s)
         while self._faults and self._faults[0] < served_s - self._window_s:

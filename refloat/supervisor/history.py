@@ -23,6 +23,8 @@ class Loss(NamedTuple):
     """Counts against the crash budget. A job that is to blame is charged in its place."""
     is_hopeless: bool = False
     """Another child would fail the same way."""
+    opens_breaker: bool = False
+    """Another try is of use only after a while, however few there were."""
 
 
 class SlotHistory:
@@ -32,7 +34,6 @@ class SlotHistory:
         self._budget = budget
         self._spawned_s = now_s
         self._ready_s: float | None = None
-        self._served_s = 0.0
         self._rebuilds_s: deque[float] = deque(maxlen=_REMEMBERED_REBUILDS)
 
     @property
@@ -53,7 +54,7 @@ class SlotHistory:
             self._ready_s = now_s
             self._rebuilds_s.append(now_s - self._spawned_s)
         elif before in _SERVING and state not in _SERVING and self._ready_s is not None:
-            self._served_s += now_s - self._ready_s
+            self._budget.served_s += now_s - self._ready_s
             self._ready_s = None
 
     def after(self, loss: Loss) -> WorkerEvent:
@@ -61,10 +62,11 @@ class SlotHistory:
         if loss.had_progress:
             self._budget.clear()
         if loss.is_charged:
-            self._budget.charge(self._served_s)
+            self._budget.charge(self._budget.served_s)
         if loss.is_hopeless:
             return WorkerEvent.GIVE_UP
-        return WorkerEvent.BREAK if self._budget.is_spent else WorkerEvent.RETRY
+        is_over = loss.opens_breaker or self._budget.is_spent
+        return WorkerEvent.BREAK if is_over else WorkerEvent.RETRY
 
     def clear(self) -> None:
         """Forget the losses: an operator says so."""

@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from refloat.supervisor.backoff import BackoffPolicy
+from refloat.supervisor.backoff import BackoffPolicy, CrashBudget
 from refloat.wire.frame import MAX_FRAME_BYTES
 
 _LOOKS_IN_A_FLOOR = 10.0
@@ -44,6 +44,10 @@ class Knobs:
     """A job's time in all, with those before it and a restart of prep."""
     worker_pending_bytes: int = 2 * MAX_FRAME_BYTES
     prep_pending_bytes: int = 10 * MAX_FRAME_BYTES
+
+    def crash_budget(self) -> CrashBudget:
+        """A budget that nothing was charged to yet."""
+        return CrashBudget(self.crash_limit, self.crash_window_s)
 
     def for_floor(self, stall_floor_s: float) -> Self:
         """The same, with looks frequent enough that half of a small floor is not overlooked."""

@@ -88,6 +88,10 @@ class PrepProgram:
         self._send_some()
         return True
 
+    def veto(self) -> Fault | None:
+        """Nothing: it runs on the host's processor."""
+        return None
+
     def receive(self, state: WorkerState, message: Any) -> WorkerEvent | Fault | None:
         """Control messages, each legal in one state only."""
         match message:
@@ -138,6 +142,9 @@ class PrepProgram:
         if self._watch.judge(reading, budget, longest_gap_s=gap_s) is Verdict.STALLED:
             return Fault(FaultKind.STALL, f"the prep process makes no progress while {state}")
         return None
+
+    def explained(self, fault: Fault) -> None:
+        """Nothing follows: its jobs were recalled when it was lost."""
 
     def lost(self, fault: Fault) -> Loss:
         """A loss that a job is to blame for is charged to that job, not to the model: else a few

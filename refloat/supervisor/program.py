@@ -44,6 +44,10 @@ class Program(Protocol):
     @property
     def table(self) -> Table: ...
 
+    def veto(self) -> Fault | None:
+        """Why no child may be started now; asked before each start."""
+        ...
+
     def receive(self, state: WorkerState, message: Any) -> WorkerEvent | Fault | None:
         """Judge a control message. `None`: nothing follows from it."""
         ...
@@ -54,6 +58,10 @@ class Program(Protocol):
 
     def look(self, state: WorkerState, child: Child) -> WorkerEvent | Fault | None:
         """Judge a child's progress; called at every tick."""
+        ...
+
+    def explained(self, fault: Fault) -> None:
+        """Why the child is gone, as it is known best now that it is reaped."""
         ...
 
     def lost(self, fault: Fault) -> Loss:

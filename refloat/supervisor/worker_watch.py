@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from prometheus_client import Gauge
-
 from refloat.supervisor.child import Child
 from refloat.supervisor.device_use import DeviceUse, read_device_use
 from refloat.supervisor.exits import Fault
@@ -60,14 +58,14 @@ class WorkerWatch:
         *,
         load_timeout_s: float,
         stall_floor_s: float,
-        step_age: Gauge,
+        say_age: Callable[[float], None],
         clock: Callable[[], float] = time.monotonic,
         device_use: Callable[[int], DeviceUse] = read_device_use,
     ) -> None:
         self._knobs = knobs
         self._load_timeout_s = load_timeout_s
         self._stall_floor_s = stall_floor_s
-        self._step_age = step_age
+        self._say_age = say_age
         self._clock = clock
         self._read_device_use = device_use
         self._worker_id = 0
@@ -108,7 +106,7 @@ class WorkerWatch:
             self._budget(state, progress),
             longest_gap_s=min(poll_gap_s, self._stall_floor_s / 2),
         )
-        self._step_age.set(self._watch.page_still_s)
+        self._say_age(self._watch.page_still_s)
         return self._meaning(verdict, state, progress)
 
     def stepped(self, number: int) -> None:
@@ -122,7 +120,7 @@ class WorkerWatch:
     def forget(self) -> None:
         """No child is there."""
         self._step = None
-        self._step_age.set(0)
+        self._say_age(0)
 
     def _note_step(self, state: WorkerState, progress: Progress | None) -> None:
         if progress is None or progress.phase is not Phase.STEPPING or state not in _SERVING:

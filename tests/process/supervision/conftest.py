@@ -28,7 +28,9 @@ from refloat.supervisor.fleet import (
 from refloat.supervisor.incident_sources import IncidentSources
 from refloat.supervisor.knobs import Knobs
 from refloat.supervisor.lifecycle import WorkerState
+from refloat.supervisor.load_gate import LoadGate
 from refloat.supervisor.probe import ProbeStore
+from refloat.supervisor.quarantine import Quarantine
 from refloat.supervisor.supervisor import ModelSupervisor
 from refloat.wire.messages import Refused, Step
 
@@ -179,16 +181,27 @@ def supervise(tmp_path: Path) -> Supervise:
         knobs: Knobs | None = None,
         config: ModelConfig | None = None,
         sources: IncidentSources | None = None,
+        quarantine: Quarantine | None = None,
+        gate: LoadGate | None = None,
+        weights_bytes: int = 0,
     ) -> AsyncGenerator[World]:
         if sources is None:
             sources = IncidentSources(IncidentStore(tmp_path / "incidents"))
         fleet, metrics = WatchedFleet(), Metrics()
         recorder = Recorder(fleet)
+        manifest = Manifest(
+            1,
+            "scripted",
+            "hash",
+            context_length=4_096,
+            eos_token_ids=(0,),
+            weights_bytes=weights_bytes,
+        )
         supervisor = ModelSupervisor(
             name=NAME,
             created=1,
             config=ModelConfig(model="scripted") if config is None else config,
-            manifest=Manifest(1, "scripted", "hash", context_length=4_096, eos_token_ids=(0,)),
+            manifest=manifest,
             model_path="",
             listener=recorder,
             fleet=fleet,
@@ -196,6 +209,8 @@ def supervise(tmp_path: Path) -> Supervise:
             knobs=quick() if knobs is None else knobs,
             probes=ProbeStore(tmp_path / "probes"),
             incidents=sources,
+            quarantine=quarantine,
+            gate=LoadGate(tmp_path / "loads") if gate is None else gate,
         )
         task = asyncio.create_task(supervisor.run())
         await asyncio.sleep(0)
