@@ -27,11 +27,9 @@ def prompt_of(mark: int, length: int = 40) -> list[int]:
     return [FIRST_MARK + mark, *(10 + (7 * n) % 900 for n in range(length - 1))]
 
 
-def cut(mark: int, at: int, kind: str = "kill", times: int = 1) -> dict[str, Any]:
+def cut(mark: int, at: int) -> dict[str, Any]:
     """Lose the worker before the token with number `at` of the proof with this mark."""
-    return {"at": "token", "token": at, "kind": kind, "match_tokens": [FIRST_MARK + mark]} | (
-        {"times": times} if times != 1 else {}
-    )
+    return {"at": "token", "token": at, "kind": "kill", "match_tokens": [FIRST_MARK + mark]}
 
 
 def model(name: str, folder: str, faults: Iterable[Mapping[str, Any]] = (), **more: Any) -> Any:
