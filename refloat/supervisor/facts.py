@@ -16,11 +16,12 @@ def build_facts(
     capabilities: Capabilities,
     cache: CacheFacts | None,
     *,
+    max_num_seqs: int,
     context_limit: int,
     probe_key: str,
 ) -> ModelFacts:
     """Facts for everybody. `context_limit` is the configured or the model's own; what the cache
-    cannot hold is not advertised."""
+    cannot hold is not advertised. `max_num_seqs` is the worker's, which may be on a safer rung."""
     capacity = context_limit if cache is None else cache.num_blocks * cache.block_size
     return ModelFacts(
         context_length=min(context_limit, capacity),
@@ -31,7 +32,7 @@ def build_facts(
         fingerprint=f"fp_{probe_key[:_FINGERPRINT_DIGITS]}",
         capabilities=capabilities,
         cache=cache,
-        max_num_seqs=min(config.max_num_seqs, capabilities.capacity),
+        max_num_seqs=min(max_num_seqs, capabilities.capacity),
         max_output_tokens=config.max_output_tokens,
         chat_unavailable=prep.chat_unavailable,
     )

@@ -38,6 +38,8 @@ class WorkerReplica:
         self.is_lost = False
         self.has_progressed = False
         """It has brought a token."""
+        self.is_suspect = False
+        """It gets nothing new for now."""
         self._owed: dict[tuple[int, int], Share] = {}
 
     @property

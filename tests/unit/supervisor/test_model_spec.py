@@ -64,6 +64,7 @@ def test_facts_context_is_no_more_than_the_cache_holds() -> None:
         _PREP,
         Capabilities(capacity=8),
         CacheFacts(block_size=32, num_blocks=20),
+        max_num_seqs=config.max_num_seqs,
         context_limit=8_192,
         probe_key="abcdef0123456789",
     )
@@ -77,8 +78,16 @@ def test_facts_context_is_no_more_than_the_cache_holds() -> None:
 def test_facts_without_a_paged_cache_keep_the_limit() -> None:
     config = ModelConfig(model="m")
     facts = build_facts(
-        config, _MANIFEST, _PREP, Capabilities(), None, context_limit=4_096, probe_key="k"
+        config,
+        _MANIFEST,
+        _PREP,
+        Capabilities(),
+        None,
+        max_num_seqs=4,
+        context_limit=4_096,
+        probe_key="k",
     )
+    assert facts.max_num_seqs == 4
     assert facts.context_length == 4_096
 
 

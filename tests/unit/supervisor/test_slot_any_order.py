@@ -35,6 +35,7 @@ from refloat.supervisor.knobs import Knobs
 from refloat.supervisor.lifecycle import LIVE, WorkerState
 from refloat.supervisor.probe import ProbeStore
 from refloat.supervisor.slot import Slot
+from refloat.supervisor.spec_source import SpecSource
 from refloat.supervisor.worker_program import WorkerProgram
 from refloat.supervisor.worker_watch import WorkerWatch
 from refloat.wire.faults import FaultKind
@@ -112,6 +113,9 @@ class StandInProcess:
 
     def cpu_s(self) -> float | None:
         return self.cpu
+
+    def is_stopped(self) -> bool:
+        return False
 
     def last_stderr(self) -> str:
         return ""
@@ -212,6 +216,7 @@ class Witness:
         self._check(worker_id)
         assert suspect is not self.is_suspect
         self.is_suspect = suspect
+        self.log.append(("suspect" if suspect else "well", worker_id))
 
     def replica_lost(self, worker_id: int, loss: ReplicaLoss) -> Rebuild:
         self._check(worker_id)
@@ -253,7 +258,7 @@ class SlotMachine(RuleBasedStateMachine):
         metrics = Metrics()
         self.program = WorkerProgram(
             "m",
-            EngineSpec(engine="scripted", model_path="", faults=({"at": "step"},)),
+            SpecSource(EngineSpec(engine="scripted", model_path="", faults=({"at": "step"},))),
             "hash",
             listener=self.witness,
             metrics=metrics,
@@ -261,7 +266,7 @@ class SlotMachine(RuleBasedStateMachine):
                 knobs,
                 load_timeout_s=20.0,
                 stall_floor_s=10.0,
-                step_age=metrics.step_age_seconds.labels("m"),
+                say_age=metrics.step_age_seconds.labels("m").set,
                 clock=self.desk.now_s,
             ),
             probes=NoFiles(),
@@ -389,6 +394,10 @@ class SlotMachine(RuleBasedStateMachine):
 
     @invariant()
     def ready_is_what_the_listener_holds(self) -> None:
+        """Until an exit code says more, one that is lost is held as suspect."""
+        if self.slot.state is WorkerState.EXITED:
+            assert self.witness.replica is None or self.witness.is_suspect
+            return
         assert (self.slot.state in _SERVING) == (self.witness.replica is not None)
         assert (self.slot.state is WorkerState.SUSPECT) == (
             self.witness.replica is not None and self.witness.is_suspect
@@ -400,8 +409,10 @@ class SlotMachine(RuleBasedStateMachine):
         assert states[-1] is self.slot.state
 
     @invariant()
-    def a_loss_is_published_before_it_is_told_and_told_before_the_kill(self) -> None:
-        state, ready = None, set[int]()
+    def a_loss_is_published_before_it_is_told_and_nothing_is_sent_to_one_that_is_killed(
+        self,
+    ) -> None:
+        state, ready, suspect = None, set[int](), set[int]()
         for what, value in self.log:
             if what == "state":
                 state = value
@@ -411,8 +422,12 @@ class SlotMachine(RuleBasedStateMachine):
             elif what == "lost":
                 assert state not in _SERVING
                 ready.remove(value)
+            elif what == "suspect":
+                suspect.add(value)
+            elif what == "well":
+                suspect.remove(value)
             else:
-                assert value not in ready
+                assert value not in ready - suspect
 
     @invariant()
     def no_child_is_forgotten(self) -> None:
