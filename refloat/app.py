@@ -31,6 +31,7 @@ from refloat.parsing.vocabulary import Vocabulary
 from refloat.supervisor.control import Control
 from refloat.supervisor.failed_model import publish_failed
 from refloat.supervisor.fleet import Availability, Fleet, ModelSnapshot
+from refloat.supervisor.host_share import HostShare
 from refloat.supervisor.incident_sources import sources_for
 from refloat.supervisor.supervisor import ModelSupervisor
 
@@ -90,6 +91,7 @@ class Gateway:
             name = model_name(model)
             publish_failed(self._fleet, name=name, created=created, reason=reason)
             _log.error("model_failed", model=name, reason=reason)
+        self._host = HostShare()
         self._models = {model.name: self._build_model(model, created) for model in resolved}
         self._generations = Generations(
             {name: model.intake for name, model in self._models.items()}, self._fleet
@@ -207,7 +209,9 @@ class Gateway:
             fleet=self._fleet,
             metrics=self._metrics,
             incidents=self._incidents,
+            host=self._host,
         )
+        dispatch.tell_incidents(supervisor)
         vocabulary = listener.on_ready = _VocabularyOf(supervisor)
         intake = Intake(dispatch, supervisor.prep, vocabulary, self._budget)
         return _Model(dispatch, supervisor, intake)

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from refloat.generation.limits import Limits
 from refloat.supervisor.fleet import Availability, Fleet, ModelFacts, ModelSnapshot
+from refloat.wire.faults import FaultKind
 from refloat.wire.problem import Problem, ProblemKind
 
 #: Where no estimate is known. What a client can be told in a header is the api's affair.
@@ -24,11 +25,11 @@ def unavailability(model: str, snapshot: ModelSnapshot | None) -> Problem | None
         case Availability.READY:
             return None
         case Availability.LOADING:
-            kind, text = ProblemKind.MODEL_LOADING, f"The model {model!r} is loading."
+            kind, text = ProblemKind.MODEL_LOADING, f"The model {model!r} is loading{why}"
         case Availability.RECOVERING:
             kind, text = ProblemKind.MODEL_RECOVERING, f"The model {model!r} is recovering{why}"
         case Availability.FAILED:
-            kind, text = ProblemKind.MODEL_FAILED, f"The model {model!r} has failed{why}"
+            kind, text = _failed_kind(snapshot), f"The model {model!r} has failed{why}"
         case Availability.DRAINING:
             return draining(model)
         case Availability.UNLOADED:
@@ -36,7 +37,15 @@ def unavailability(model: str, snapshot: ModelSnapshot | None) -> Problem | None
             return Problem(ProblemKind.MODEL_NOT_FOUND, text, param="model")
         case _:
             assert_never(availability)
-    return Problem(kind, text, retry_after_s=_retry_after_s(snapshot))
+    incident_id = snapshot.incident_id if snapshot is not None else None
+    return Problem(kind, text, retry_after_s=_retry_after_s(snapshot), incident_id=incident_id)
+
+
+def _failed_kind(snapshot: ModelSnapshot | None) -> ProblemKind:
+    """Too little memory is the machine's trouble and may pass; anything else is the model's."""
+    if snapshot is not None and snapshot.cause is FaultKind.OUT_OF_MEMORY:
+        return ProblemKind.INSUFFICIENT_MEMORY
+    return ProblemKind.MODEL_FAILED
 
 
 def draining(model: str) -> Problem:

@@ -16,6 +16,15 @@ from refloat.wire.faults import FaultKind
 from refloat.wire.messages import CacheFacts, Capabilities, Refused, Step, ToWorker
 
 
+class WorkerRole(StrEnum):
+    """What a worker slot is there for."""
+
+    SERVING = "serving"
+    """Its worker has the generations; or nobody's has, and it is the nearest to it."""
+    SPARE = "spare"
+    """It takes over when the other is lost."""
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerSnapshot:
     """One worker slot of a model."""
@@ -32,6 +41,10 @@ class WorkerSnapshot:
     load_s: float | None = None
     cache: CacheFacts | None = None
     capabilities: Capabilities | None = None
+    role: WorkerRole = WorkerRole.SERVING
+    waits_for: str | None = None
+    """Why it has not begun to load, for people."""
+    device: str | None = None
 
 
 class Availability(StrEnum):
@@ -77,6 +90,7 @@ class ModelSnapshot:
     """Unix time at which this server took the model on."""
     availability: Availability
     workers: tuple[WorkerSnapshot, ...]
+    """The one that serves first; while none does, the one that is nearest to it."""
     facts: ModelFacts | None
     reason: str | None = None
     """Why it is not READY, for people and error bodies."""
@@ -84,6 +98,12 @@ class ModelSnapshot:
     retry_after_s: float | None = None
     """Estimate of the time until READY, from this machine's own loads; `None`: unknown."""
     restarts: Mapping[FaultKind, int] = field(default_factory=dict[FaultKind, int])
+    rung: int = 0
+    """How far down its ladder of safer settings it is, or its next worker will be; 0: full speed."""
+    notice: str | None = None
+    """What is served with less than was configured, for people, also while READY."""
+    incident_id: str | None = None
+    """Of the outage in which it is not READY; `None`: no worker was lost."""
 
 
 class Fleet:

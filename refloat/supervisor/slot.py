@@ -52,14 +52,15 @@ class Slot:
         *,
         model: str,
         witness: SlotWitness | None = None,
+        budget: CrashBudget | None = None,
     ) -> None:
+        """`budget` is one for all slots of a model; `None`: this slot has its own."""
         self._program = program
         self._desk = desk
         self._knobs = knobs
         self._witness = Unwitnessed() if witness is None else witness
         self._log = _log.bind(model=model, program=program.name)
-        budget = CrashBudget(knobs.crash_limit, knobs.crash_window_s)
-        self.history = SlotHistory(budget, desk.now_s())
+        self.history = SlotHistory(budget or knobs.crash_budget(), desk.now_s())
         self.state: WorkerState = INITIAL[0]
         self.since_s = desk.now_s()
         self.child: Child | None = None
@@ -166,16 +167,18 @@ class Slot:
     def _spawn(self) -> None:
         for alarm in (Alarm.BACKOFF, Alarm.COOLDOWN):
             self._desk.drop_alarm(alarm)
+        fault = self._program.veto()
         try:
-            self.child = self._desk.spawn()
+            self.child = None if fault is not None else self._desk.spawn()
         except OSError as error:
             reason = f"the {self._program.name} process cannot be started: {error.strerror}"
-            self._program.changed()
-            self._desk.post(Condemned(Fault(FaultKind.LOAD_FAILED, reason)))
-            return
-        self.worker_id = self.child.worker_id
-        self._log.debug("child_spawned", worker_id=self.worker_id, pid=self.child.pid)
+            fault = Fault(FaultKind.LOAD_FAILED, reason)
+        if self.child is not None:
+            self.worker_id = self.child.worker_id
+            self._log.debug("child_spawned", worker_id=self.worker_id, pid=self.child.pid)
         self._program.changed()
+        if fault is not None:
+            self._desk.post(Condemned(fault))
 
     def _kill(self) -> None:
         """SIGKILL, never a tidying up: what a broken engine's destructors touch may hang. Nobody
@@ -193,8 +196,7 @@ class Slot:
             self._desk.set_alarm(Alarm.GRACE, self._knobs.kill_grace_s)
 
     def _reap(self) -> None:
-        child = self.child
-        if child is None or child.process.has_exited():
+        if self.child is None or self.child.process.has_exited():
             self._reaped()
         else:
             self._desk.set_alarm(Alarm.REAP, self._knobs.reap_timeout_s)
@@ -213,16 +215,15 @@ class Slot:
     def _reaped(self) -> None:
         self._desk.drop_alarm(Alarm.GRACE)
         self._desk.drop_alarm(Alarm.REAP)
-        if self.child is not None:
-            child = self.child
+        child = self.child
+        if child is not None:
             if self.fault is not None and not self.fault.is_final_word:
                 self.fault = self._explain_exit(child)
             self._release(child)
             log_loss(self._log, child, self.fault or _ASKED, was_asked=self.is_stopping)
-        else:
-            child = None
         if self.fault is not None:
             self._witness.reaped(child, self.fault)
+            self._program.explained(self.fault)
         if self.is_stopping:
             self._apply(WorkerEvent.GONE)
             self.is_finished = True

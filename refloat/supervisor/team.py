@@ -47,7 +47,7 @@ class WorkerTeam:
             for number in range(count)
         ]
         premises.source.on_spent(self._tell_spent)
-        premises.quarantine.on_release(self._released)
+        premises.host.quarantine.on_release(self._released)
 
     @property
     def units(self) -> tuple[WorkerUnit, ...]:

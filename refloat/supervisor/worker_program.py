@@ -6,31 +6,31 @@ Tokens go straight from the link to the listener; everything else passes the slo
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
-from refloat.faults.plan import spend
 from refloat.observe.metrics import Metrics
 from refloat.supervisor.child import Child
 from refloat.supervisor.exits import Fault, explain_load_failed, explain_worker_fault
-from refloat.supervisor.fleet import ReplicaListener, ReplicaLoss
+from refloat.supervisor.fleet import Rebuild, ReplicaListener
 from refloat.supervisor.hello import judge_hello, unexpected
 from refloat.supervisor.history import Loss
 from refloat.supervisor.incident_sources import Particulars
 from refloat.supervisor.lifecycle import WORKER_TABLE, Effect, WorkerEvent, WorkerState
+from refloat.supervisor.loading import Loading
 from refloat.supervisor.prediction import CostBook
 from refloat.supervisor.probe import PROBE_TOKENS, ProbeStore, probe_key, probe_prompt
 from refloat.supervisor.replica import WorkerReplica
+from refloat.supervisor.rung_keeper import RungKeeper
+from refloat.supervisor.spec_source import SpecSource
+from refloat.supervisor.withdrawal import Withdrawal
 from refloat.supervisor.worker_watch import WorkerWatch
 from refloat.wire.faults import FaultKind
 from refloat.wire.messages import (
-    PROTOCOL_VERSION,
     Capabilities,
-    Configure,
-    EngineSpec,
     FaultFired,
+    FaultSpent,
     Hello,
     Loaded,
     LoadFailed,
+    Primed,
     Probe,
     Probed,
     Refused,
@@ -43,6 +43,10 @@ from refloat.wire.messages import (
 _S = WorkerState
 #: In a row; the first is given a second chance.
 _WRONG_OUTPUTS = 2
+#: Another worker would end the same way, until an operator or another device helps.
+_HOPELESS = frozenset({FaultKind.BAD_CONFIGURATION, FaultKind.UNKILLABLE})
+#: Nothing went wrong in the worker itself.
+_UNCHARGED = frozenset({FaultKind.OPERATOR, FaultKind.UNKILLABLE})
 
 
 class WorkerProgram:
@@ -54,7 +58,7 @@ class WorkerProgram:
     def __init__(
         self,
         model: str,
-        spec: EngineSpec,
+        source: SpecSource,
         model_hash: str,
         *,
         listener: ReplicaListener,
@@ -62,14 +66,26 @@ class WorkerProgram:
         watch: WorkerWatch,
         probes: ProbeStore,
         on_change: Callable[[], None],
+        loading: Loading | None = None,
+        costs: CostBook | None = None,
+        rungs: RungKeeper | None = None,
+        veto: Callable[[], Fault | None] = lambda: None,
+        on_lost: Callable[[], None] = lambda: None,
     ) -> None:
+        """`veto`: why no worker may be started now. `on_lost`: called when the listener was told of a
+        loss and everything that follows from it for the next worker was taken in."""
         self.model = model
-        self._spec = spec
+        self._source = source
+        self._loading = Loading(model, source) if loading is None else loading
+        self.veto = veto
+        self._on_lost = on_lost
         self._model_hash = model_hash
         self._listener = listener
+        self._rungs = rungs
+        self._withdrawal = Withdrawal(listener, rungs)
         self._restart_counter = metrics.restarts
         self._watch = watch
-        self._costs = CostBook()
+        self._costs = CostBook() if costs is None else costs
         self._probes = probes
         self._on_change = on_change
         self.restarts: dict[FaultKind, int] = {}
@@ -88,6 +104,11 @@ class WorkerProgram:
         self.incident_id: Callable[[], str | None] = lambda: None
         """Of the incident under way."""
 
+    def tell_spent(self, child: Child, index: int) -> None:
+        """Another worker of the model has fired this entry of the fault plan."""
+        if not self._loading.is_waiting:
+            child.send(FaultSpent(index))
+
     def set_vocab_size(self, vocab_size: int) -> None:
         """Prep knows the vocabulary: a worker that waits for its probe gets it now."""
         self.vocab_size = vocab_size
@@ -104,7 +125,7 @@ class WorkerProgram:
     def particulars(self) -> Particulars:
         """What an incident says of the worker of the moment."""
         shares = () if self._replica is None else self._replica.shares
-        return Particulars(self._spec, dict(self._versions), shares)
+        return Particulars(self._loading.spec, dict(self._versions), shares)
 
     # --- program.Program ---------------------------------------------------------------------------
 
@@ -122,8 +143,7 @@ class WorkerProgram:
                 self._listener.replica_refused(child.worker_id, message)
                 return True
         if isinstance(message, FaultFired):
-            faults = spend(self._spec.faults, message.index)
-            self._spec = msgspec.structs.replace(self._spec, faults=faults)
+            self._source.spent(child.worker_id, message.index)
             return True
         return False
 
@@ -135,6 +155,8 @@ class WorkerProgram:
                 return judge_hello(self.name, state, message)
             case WorkerFault():
                 return explain_worker_fault(message)
+            case Primed() if state is _S.LOADING:
+                return None
             case Loaded() if state is _S.LOADING:
                 self.loaded = message
                 return WorkerEvent.LOADED
@@ -152,8 +174,7 @@ class WorkerProgram:
         """Configure, probe, announce, ask to leave."""
         match effect:
             case Effect.SEND_CONFIGURE:
-                self._watch.expect(self._costs.of(self._spec))
-                child.send(Configure(PROTOCOL_VERSION, child.worker_id, self._spec))
+                self._loading.begin(child)
             case Effect.SEND_PROBE:
                 if self.vocab_size is None:
                     self._unprobed = child
@@ -162,18 +183,24 @@ class WorkerProgram:
             case Effect.ANNOUNCE_READY:
                 self._announce_ready(child)
             case Effect.ANNOUNCE_SUSPECT:
-                self._listener.replica_suspect(child.worker_id, suspect=True)
+                self._announce_suspect(suspect=True)
             case Effect.ANNOUNCE_WELL:
-                self._listener.replica_suspect(child.worker_id, suspect=False)
+                self._announce_suspect(suspect=False)
             case Effect.ANNOUNCE_LOST:
-                self._announce_lost(fault)
+                self._announce_lost(child, fault)
             case Effect.ASK_TO_LEAVE:
                 self._ask_to_leave(child)
             case _:
                 raise ValueError(f"{effect} is the slot's own")
 
     def look(self, state: WorkerState, child: Child) -> WorkerEvent | Fault | None:
-        """Whether it makes progress."""
+        """Whether it makes progress. One that was not told to load yet cannot."""
+        if self._loading.is_waiting:
+            waited_for = self._loading.waits_for
+            refusal = self._loading.go_on()
+            if self._loading.waits_for != waited_for:
+                self._on_change()
+            return refusal
         match state:
             case _S.PROBING:
                 has_pending = self._owes_probe
@@ -183,9 +210,20 @@ class WorkerProgram:
                 has_pending = True
         return self._watch.look(state, child, has_pending=has_pending)
 
+    def explained(self, fault: Fault) -> None:
+        """Tell the listener, if it was told only that the replica is suspect."""
+        if self._withdrawal.end(fault, self.incident_id()):
+            self._on_lost()
+
     def lost(self, fault: Fault) -> Loss:
-        """Count the loss; a second wrong output in a row, or a bad configuration, is hopeless."""
+        """Count the loss; a second wrong output in a row, or a bad configuration, is hopeless. What a
+        suspect did while it was alone is not charged to the model."""
+        self.explained(fault)
+        is_hopeless = fault.kind in _HOPELESS
+        if self.probed is None and self._rungs is not None:
+            is_hopeless &= not self._rungs.load_failed(self._loading.spec, fault)
         self._unprobed, self._owes_probe, self._is_idle = None, False, False
+        self._loading.over()
         self.loaded, self.probed = None, None
         self._watch.forget()
         self.restarts[fault.kind] = self.restarts.get(fault.kind, 0) + 1
@@ -195,8 +233,10 @@ class WorkerProgram:
             self._wrong_outputs += 1
         return Loss(
             had_progress,
-            is_hopeless=fault.kind is FaultKind.BAD_CONFIGURATION
-            or self._wrong_outputs >= _WRONG_OUTPUTS,
+            is_charged=fault.kind not in _UNCHARGED
+            and self._withdrawal.take_rebuild() is Rebuild.SAME,
+            is_hopeless=is_hopeless or self._wrong_outputs >= _WRONG_OUTPUTS,
+            opens_breaker=fault is self._loading.refusal,
         )
 
     def changed(self) -> None:
@@ -215,7 +255,7 @@ class WorkerProgram:
         child.send(Probe(pack_ids(prompt), PROBE_TOKENS))
 
     def _judge_probe(self, probed: Probed) -> WorkerEvent | Fault:
-        self.probe_key = probe_key(self._spec, self._model_hash, self._versions)
+        self.probe_key = probe_key(self._loading.spec, self._model_hash, self._versions)
         wrong = self._probes.judge(self.probe_key, probed.ids)
         if wrong is not None:
             return Fault(FaultKind.WRONG_OUTPUT, wrong)
@@ -224,25 +264,32 @@ class WorkerProgram:
         return WorkerEvent.PROVED
 
     def _announce_ready(self, child: Child) -> None:
+        self._loading.over()
+        self._watch.expect(self._costs.of(self._loading.spec))
         cache = None if self.probed is None else self.probed.cache
         capabilities = Capabilities() if self.loaded is None else self.loaded.capabilities
         self._replica = WorkerReplica(
             child,
             cache=cache,
             capabilities=capabilities,
-            max_num_seqs=min(self._spec.max_num_seqs, capabilities.capacity),
+            max_num_seqs=min(self._loading.spec.max_num_seqs, capabilities.capacity),
         )
         self._listener.replica_ready(self._replica)
 
-    def _announce_lost(self, fault: Fault | None) -> None:
+    def _announce_suspect(self, *, suspect: bool) -> None:
+        if self._replica is not None:
+            self._replica.is_suspect = suspect
+            self._listener.replica_suspect(self._replica.worker_id, suspect=suspect)
+
+    def _announce_lost(self, child: Child, fault: Fault | None) -> None:
         replica, self._replica = self._replica, None
         if replica is None or fault is None:
             return
-        replica.is_lost = True
+        self._withdrawal.begin(replica, child, is_explained=fault.is_final_word)
         self._had_progress = replica.has_progressed
         self._is_idle = not replica.owes
-        loss = ReplicaLoss(fault.kind, fault.reason, incident_id=self.incident_id())
-        self._listener.replica_lost(replica.worker_id, loss)
+        if fault.is_final_word:
+            self.explained(fault)
 
     def _ask_to_leave(self, child: Child) -> None:
         """An idle worker is told; one that runs or loads would not listen in time."""

@@ -14,16 +14,15 @@ from refloat.supervisor.actor import SlotActor
 from refloat.supervisor.child import ChildCommand
 from refloat.supervisor.exits import Fault
 from refloat.supervisor.fleet import ReplicaListener
+from refloat.supervisor.host_share import HostShare
 from refloat.supervisor.inbox import Condemned, Order
 from refloat.supervisor.incident_log import IncidentLog
 from refloat.supervisor.incident_sources import IncidentSources
 from refloat.supervisor.knobs import Knobs
 from refloat.supervisor.lifecycle import LIVE, WorkerState
-from refloat.supervisor.load_gate import LoadGate
 from refloat.supervisor.loading import Loading
 from refloat.supervisor.prediction import CostBook
 from refloat.supervisor.probe import ProbeStore
-from refloat.supervisor.quarantine import Quarantine
 from refloat.supervisor.rung_keeper import RungKeeper
 from refloat.supervisor.slot import Slot
 from refloat.supervisor.spares import Lineup, Seat
@@ -36,7 +35,7 @@ from refloat.wire.messages import FromWorker
 
 @dataclass(frozen=True)
 class Premises:
-    """What a model's slots have in common. Quarantine and gate are those of the whole server."""
+    """What a model's slots have in common."""
 
     name: str
     config: ModelConfig
@@ -47,8 +46,7 @@ class Premises:
     knobs: Knobs
     probes: ProbeStore
     incidents: IncidentSources
-    quarantine: Quarantine
-    gate: LoadGate
+    host: HostShare
     rungs: RungKeeper
 
 
@@ -102,7 +100,7 @@ class WorkerUnit:
             premises.name,
             premises.source,
             manifest=premises.manifest,
-            gate=premises.gate,
+            gate=premises.host.gate,
             is_wanted=lambda: lineup.is_wanted(self.seat),
         )
         self.program = self._build_program()
@@ -171,7 +169,7 @@ class WorkerUnit:
             reason = (
                 f"worker process {slot.child.pid} of model {name!r} was killed and does not die"
             )
-            self._premises.quarantine.hold(slot.worker_id, self._device, reason)
+            self._premises.host.quarantine.hold(slot.worker_id, self._device, reason)
 
     def released(self) -> None:
         """Some device has been released: what was not started for its sake is tried again."""
@@ -185,8 +183,8 @@ class WorkerUnit:
     def _veto(self) -> Fault | None:
         """A device on which somebody else's worker is stuck. What this slot itself had left there is
         over once the slot may start again."""
-        self._premises.quarantine.release(self.slot.worker_id)
-        reason = self._premises.quarantine.reason(self._device)
+        self._premises.host.quarantine.release(self.slot.worker_id)
+        reason = self._premises.host.quarantine.reason(self._device)
         self.vetoed = None if reason is None else Fault(FaultKind.UNKILLABLE, reason)
         return self.vetoed
 

@@ -25,6 +25,7 @@ from refloat.supervisor.fleet import (
     Replica,
     ReplicaLoss,
 )
+from refloat.supervisor.host_share import HostShare
 from refloat.supervisor.incident_sources import IncidentSources
 from refloat.supervisor.knobs import Knobs
 from refloat.supervisor.lifecycle import WorkerState
@@ -209,8 +210,10 @@ def supervise(tmp_path: Path) -> Supervise:
             knobs=quick() if knobs is None else knobs,
             probes=ProbeStore(tmp_path / "probes"),
             incidents=sources,
-            quarantine=quarantine,
-            gate=LoadGate(tmp_path / "loads") if gate is None else gate,
+            host=HostShare(
+                Quarantine() if quarantine is None else quarantine,
+                LoadGate(tmp_path / "loads") if gate is None else gate,
+            ),
         )
         task = asyncio.create_task(supervisor.run())
         await asyncio.sleep(0)
