@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from refloat.generation.limits import Limits
-from refloat.supervisor.fleet import ReplicaLoss
+from refloat.supervisor.fleet import Availability, ReplicaLoss
 from refloat.wire.faults import FaultKind
 from refloat.wire.problem import ProblemKind
 from tests.unit.generation.conftest import Stage
@@ -94,5 +94,14 @@ def test_loss_without_an_incident_tells_nobody_and_is_named_by_nobody(
         lose(stage, None)
         assert (await stage.read(session)).problem.incident_id is None
         assert book.told == {}
+
+    asyncio.run(scene())
+
+
+def test_request_that_finds_the_model_failed_names_the_outage(stage: Stage) -> None:
+    async def scene() -> None:
+        stage.lose(Availability.FAILED, reason="it fell", incident_id="a")
+        problem = await stage.refusal(PROMPT)
+        assert (problem.kind, problem.incident_id) == (ProblemKind.MODEL_FAILED, "a")
 
     asyncio.run(scene())
