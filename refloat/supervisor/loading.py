@@ -30,6 +30,10 @@ def _always() -> bool:
     return True
 
 
+def _nothing() -> None:
+    pass
+
+
 class Loading:
     """For one slot. Without a gate every load is let in."""
 
@@ -41,6 +45,7 @@ class Loading:
         manifest: Manifest | None = None,
         gate: LoadGate | None = None,
         is_wanted: Callable[[], bool] = _always,
+        on_change: Callable[[], None] = _nothing,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._model = model
@@ -48,6 +53,7 @@ class Loading:
         self._manifest = manifest
         self._gate = gate
         self._is_wanted = is_wanted
+        self._on_change = on_change
         self._clock = clock
         self._child: Child | None = None
         """Has said Hello and was not told to load."""
@@ -74,8 +80,8 @@ class Loading:
         self.refusal, self.notice = None, None
         spec = self._source.current
         if not self._is_wanted():
-            self.waits_for = "is primed and waits until it is needed"
             child.send(Prime(spec.engine, spec.model_path))
+            self._wait("is primed and waits until it is needed")
         self.go_on()
 
     def go_on(self) -> Fault | None:
@@ -91,9 +97,12 @@ class Loading:
         self._asked_s = now_s
         spec = self._admitted(child)
         if spec is not None:
+            has_waited = self.waits_for is not None
             self._child, self.waits_for = None, None
             self.spec = spec
             child.send(Configure(PROTOCOL_VERSION, child.worker_id, spec))
+            if has_waited:
+                self._on_change()
         return self.refusal
 
     def over(self) -> None:
@@ -115,14 +124,18 @@ class Loading:
                 self._reserved = child.pid
                 return self._fitted(spec, need, answer)
             case Waiting(reason):
-                if self.waits_for != reason:
-                    _log.info("load_waits", model=self._model, reason=reason)
                 self._reserved = child.pid
-                self.waits_for = reason
+                self._wait(reason)
                 return None
             case Refused(reason):
                 self.refusal = Fault(FaultKind.OUT_OF_MEMORY, f"the model {reason}")
                 return None
+
+    def _wait(self, reason: str) -> None:
+        if self.waits_for != reason:
+            self.waits_for = reason
+            _log.info("load_waits", model=self._model, reason=reason)
+            self._on_change()
 
     def _fitted(self, spec: EngineSpec, need: LoadNeed, granted: Granted) -> EngineSpec:
         """The spec with a cache that fits. Only a size that the operator gave has to be changed: any

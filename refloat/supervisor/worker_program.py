@@ -196,11 +196,7 @@ class WorkerProgram:
     def look(self, state: WorkerState, child: Child) -> WorkerEvent | Fault | None:
         """Whether it makes progress. One that was not told to load yet cannot."""
         if self._loading.is_waiting:
-            waited_for = self._loading.waits_for
-            refusal = self._loading.go_on()
-            if self._loading.waits_for != waited_for:
-                self._on_change()
-            return refusal
+            return self._loading.go_on()
         match state:
             case _S.PROBING:
                 has_pending = self._owes_probe

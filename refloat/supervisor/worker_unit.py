@@ -102,6 +102,7 @@ class WorkerUnit:
             manifest=premises.manifest,
             gate=premises.host.gate,
             is_wanted=lambda: lineup.is_wanted(self.seat),
+            on_change=lambda: on_change(self),
         )
         self.program = self._build_program()
         self.incidents = IncidentLog(
