@@ -105,7 +105,7 @@ class IncidentLog:
             outage = self._outage = self._open(child, fault, state, now_s)
         outage.lose(child, fault, state, now_s)
         if child is not None:
-            self._taker.threads(outage, child)
+            self._taker.threads(outage, child, fault)
         self._writer.save(outage.record)
         self._writer.coredump(outage.record)
 
