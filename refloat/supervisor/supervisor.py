@@ -71,16 +71,11 @@ class ModelSupervisor:
     ) -> None:
         """`incidents` and `host` are one each for all models of a server."""
         knobs = (Knobs() if knobs is None else knobs).for_floor(config.stall_floor_s)
-        limit = context_limit(config, manifest)
-        if limit is None:
-            raise UnknownContextLengthError(
-                f"model {name!r}: its files do not tell the context length; set context_length"
-            )
         self.name = name
         self._created = created
         self._config = config
         self._manifest = manifest
-        self._context_limit = limit
+        self._context_limit = _known_limit(name, config, manifest)
         self._listener = listener
         self._fleet = fleet
         self._metrics = metrics
@@ -290,3 +285,12 @@ class ModelSupervisor:
             context_limit=self._context_limit,
             probe_key=program.probe_key,
         )
+
+
+def _known_limit(name: str, config: ModelConfig, manifest: Manifest) -> int:
+    limit = context_limit(config, manifest)
+    if limit is None:
+        raise UnknownContextLengthError(
+            f"model {name!r}: its files do not tell the context length; set context_length"
+        )
+    return limit
