@@ -12,6 +12,10 @@ from refloat.bench.yardstick import BareEngine
 from refloat.testing.harness import Server
 
 
+#: Of the paced scripted engine: 200 tokens per second and stream.
+PACED_STEP_S = 0.005
+
+
 @dataclass(frozen=True)
 class BenchPlan:
     """What to measure."""
@@ -62,13 +66,16 @@ def run_bench(plan: BenchPlan, progress: Progress) -> list[report.Row]:
 
 
 def _token_costs(rounds: int, progress: Progress) -> list[report.Row]:
-    with Server.start(["scripted"], log_level="info") as server:
-        return [
-            report.token_cost_row(
-                measure.token_cost(
-                    server, "scripted", streams=streams, tokens=400, rounds=rounds,
-                    progress=progress,
-                )
-            )
-            for streams in (1, 16)
-        ]  # fmt: skip
+    """With an engine that steps as fast as it can, so that the gateway takes several steps at a time,
+    and with one that steps every few milliseconds, so that every token is written by itself."""
+    rows: list[report.Row] = []
+    for step_s in (0.0, PACED_STEP_S):
+        model = {"model": "scripted", "engine_options": {"step_s": step_s}}
+        with Server.start(config={"models": [model]}, log_level="info") as server:
+            for streams in (1, 16):
+                cost = measure.token_cost(
+                    server, "scripted",
+                    streams=streams, tokens=500, rounds=rounds, progress=progress,
+                )  # fmt: skip
+                rows.append(report.token_cost_row(cost, step_s))
+    return rows
