@@ -11,7 +11,6 @@ from refloat.bench.measure import Progress, Prompts
 from refloat.bench.yardstick import BareEngine
 from refloat.testing.harness import Server
 
-
 #: Of the paced scripted engine: 200 tokens per second and stream.
 PACED_STEP_S = 0.005
 
