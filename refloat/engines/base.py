@@ -5,7 +5,7 @@ queues or other requests' owners. Its keys are `(generation, attempt)` and are n
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from refloat.wire.messages import CacheFacts, Capabilities, EngineSpec, Output, SamplingParams
 from refloat.wire.problem import Problem
@@ -92,6 +92,15 @@ class Engine(Protocol):
 
     def cache(self) -> CacheFacts | None:
         """The KV cache; exact only after a first step has made the engine allocate it."""
+        ...
+
+
+@runtime_checkable
+class Wedgeable(Protocol):
+    """An engine that can be brought into a state from which it is known never to recover."""
+
+    def wedge(self) -> None:
+        """Do so: every later step raises. Only fault plans ask for it."""
         ...
 
 

@@ -22,6 +22,7 @@ from refloat.engines.base import (
     RequestKey,
     RequestRefusedError,
     StepResult,
+    Wedgeable,
 )
 from refloat.faults.plan import FaultAct, FaultAt, FaultEntry
 from refloat.wire.messages import CacheFacts, Capabilities, EngineSpec
@@ -167,7 +168,13 @@ class FaultyEngine:
             self._skip[index] -= 1
             return None
         self._left[index] -= 1
+        self._act(entry)
+        return entry.kind
+
+    def _act(self, entry: FaultEntry) -> None:
         match entry.kind:
+            case FaultAct.WEDGE if isinstance(self._inner, Wedgeable):
+                self._inner.wedge()  # the step that comes will raise by itself, and every later one
             case FaultAct.RAISE | FaultAct.CONTEXT_FATAL | FaultAct.OOM | FaultAct.WEDGE:
                 self._raise(entry)
             case FaultAct.REFUSE:
@@ -188,7 +195,6 @@ class FaultyEngine:
                 pass  # done to the step's result
             case _:
                 assert_never(entry.kind)
-        return entry.kind
 
     def _raise(self, entry: FaultEntry) -> NoReturn:
         match entry.kind:

@@ -115,6 +115,16 @@ class OpenVinoEngine:
     def cache(self) -> CacheFacts | None:
         return CacheFacts(self._block_size, self._num_blocks, self._bytes_total)
 
+    def wedge(self) -> None:
+        """The newest request's id once more, while that runs: every later step raises, for every
+        request (see the module's head)."""
+        config = genai.GenerationConfig()
+        config.max_new_tokens = 2
+        config.apply_chat_template = False
+        tokens = ov.Tensor(np.array([[1, 2]], dtype=np.int64))
+        # held: a request whose handle is dropped is dropped as well
+        self._twin: Handle = self._pipeline.add_request(self._next_id - 1, tokens, config)  # pyright: ignore[reportUnknownMemberType]
+
     def _has_to_wait(self, request: EngineRequest) -> bool:
         """Whether a running one with the same prompt stands at its first token."""
         tokens = request.tokens

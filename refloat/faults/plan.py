@@ -39,7 +39,7 @@ class FaultAct(StrEnum):
     CONTEXT_FATAL = "context_fatal"
     """Raises with a text that says the device context is lost."""
     WEDGE = "wedge"
-    """Raises now and at every later step."""
+    """Raises now and at every later step. A real engine is wedged for real (one request id twice)."""
     SEGV = "segv"
     """The worker dies of SIGSEGV."""
     ABORT = "abort"

@@ -126,7 +126,10 @@ class Server:
 
         def is_ready() -> bool:
             self._check_running()
-            return self.client(timeout_s=5).get("/v2/health/ready").status == 200
+            try:
+                return self.client(timeout_s=5).get("/v2/health/ready").status == 200
+            except OSError:  # it is going down: the next look says why
+                return False
 
         eventually(is_ready, deadline_s=deadline_s, what="the server to be ready")
 
