@@ -60,6 +60,9 @@ class Recorder:
     fleet: WatchedFleet
     events: list[tuple[Any, ...]] = field(default_factory=list[tuple[Any, ...]])
     replicas: list[Replica] = field(default_factory=list[Replica])
+    losses: list[ReplicaLoss] = field(default_factory=list[ReplicaLoss])
+    rebuild: Rebuild = Rebuild.SAME
+    """What is answered to a loss."""
     steps: list[Step] = field(default_factory=list[Step])
     on_step: Callable[[Step], None] | None = None
 
@@ -82,8 +85,9 @@ class Recorder:
 
     def replica_lost(self, worker_id: int, loss: ReplicaLoss) -> Rebuild:
         assert self._availability() is not Availability.READY
+        self.losses.append(loss)
         self._note("lost", worker_id, loss.cause)
-        return Rebuild.SAME
+        return self.rebuild
 
     def model_changed(self, snapshot: ModelSnapshot) -> None:
         assert self.fleet.get(NAME) is snapshot
