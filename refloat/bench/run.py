@@ -61,7 +61,7 @@ def run_bench(plan: BenchPlan, progress: Progress) -> list[report.Row]:
         )
         rows += [report.first_token_row(first)]
         rows.append(report.memory_row(measure.resident_bytes(server)))
-    return [*rows, *_token_costs(plan.rounds, progress)]
+    return [*rows, *_token_costs(max(5, plan.rounds // 4), progress)]
 
 
 def _token_costs(rounds: int, progress: Progress) -> list[report.Row]:
