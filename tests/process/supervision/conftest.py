@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from refloat.config.schema import ModelConfig
@@ -235,11 +236,16 @@ def supervise(tmp_path: Path) -> Supervise:
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """A child, zombie or descriptor left over is a failure."""
-    before = len(os.listdir("/proc/self/fd"))
+    descriptors = len(os.listdir("/proc/self/fd"))
+    children = _children()  # servers that other tests of this process share
     yield
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert _children() <= children
+    assert len(os.listdir("/proc/self/fd")) <= descriptors
+
+
+def _children() -> set[int]:
+    """Process ids of this process's children, zombies included."""
+    return {child.pid for child in psutil.Process().children()}
 
 
 @pytest.fixture
