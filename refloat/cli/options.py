@@ -91,9 +91,11 @@ def _config_option() -> inspect.Parameter:
 
 
 def _option(field: Field) -> inspect.Parameter:
-    flags = (field.flag,)
+    flags: tuple[str, ...] = (field.flag,)
     if field.is_flag:
         flags = (f"{field.flag}/--no-{field.flag.removeprefix('--')}",)
+    elif field.key.endswith("_s"):  # the unit is in the metavar
+        flags = (field.flag.removesuffix("-s"), field.flag)
     option = typer.Option(
         *flags,
         help=f"{field.description}{_remarks(field)}.",

@@ -157,6 +157,8 @@ def _decode(text: str, info: inspect.Type) -> object:
             return int(text)
         case inspect.FloatType():
             return float(text)
+        case inspect.LiteralType(values=values):
+            return next((value for value in values if str(value) == text), text)
         case inspect.ListType(item_type=inspect.StrType()) if not text.startswith("["):
             return [part.strip() for part in text.split(",") if part.strip()]
         case inspect.ListType() | inspect.DictType():

@@ -47,6 +47,8 @@ class ScriptedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds that a thousand tokens of prefill take."""
     spin_s: Seconds = 0.0
     """Seconds of processor time that a step with prefill takes beside all that."""
+    weights_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Size of the weights that the model is said to have, for the memory that a load reserves."""
 
 
 class _Sequence:

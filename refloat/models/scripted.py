@@ -30,4 +30,10 @@ def scripted_manifest(config: ModelConfig) -> Manifest:
         context_length=config.context_length or DEFAULT_CONTEXT_LENGTH,
         eos_token_ids=tokenizer.eos_ids,
         architecture="scripted",
+        weights_bytes=_weights_bytes(options.get("weights_bytes")),
     )
+
+
+def _weights_bytes(declared: object) -> int:
+    """What cannot be meant is for the engine to refuse, which says what is wrong with it."""
+    return declared if isinstance(declared, int) and declared > 0 else 0

@@ -40,6 +40,17 @@ class Transcript:
     done: bool = False
     """`[DONE]` was the last thing."""
 
+    def add(self, payload: str) -> None:
+        """The next payload of the stream."""
+        self.done = payload == "[DONE]"
+        if self.done:
+            return
+        event = json.loads(payload)
+        if "error" in event:
+            self.error = event["error"]
+        else:
+            self.events.append(event)
+
     def text(self, index: int = 0) -> str:
         """The joined text of one choice."""
         parts: list[str] = []
@@ -106,15 +117,7 @@ class EventStream:
         """Read to the end."""
         transcript = Transcript()
         for payload in self.data():
-            if payload == "[DONE]":
-                transcript.done = True
-                continue
-            transcript.done = False
-            event = json.loads(payload)
-            if "error" in event:
-                transcript.error = event["error"]
-            else:
-                transcript.events.append(event)
+            transcript.add(payload)
         return transcript
 
 

@@ -53,6 +53,21 @@ def test_serve_options_given_are_handed_over_and_others_not(
     assert seen == ["m", None, {"port": "1", "metrics": False, "plugin_config": '{"A": 1}'}]
 
 
+def test_serve_options_in_seconds_may_leave_out_their_unit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[dict[str, str | bool]] = []
+
+    def note(model: str | None, config: object, options: dict[str, str | bool]) -> int:
+        seen.append(options)
+        return 0
+
+    monkeypatch.setattr("refloat.cli.serve.serve_models", note)
+    assert _run("serve", "m", "--stall-floor", "3") == 0
+    assert _run("serve", "m", "--stall-floor-s", "3") == 0
+    assert seen == [{"stall_floor_s": "3"}] * 2
+
+
 @pytest.mark.parametrize(
     "arguments", [["serve", "--prot", "1"], ["nope"], ["models", "rm"], ["serve", "a", "b"]]
 )

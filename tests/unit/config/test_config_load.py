@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from refloat.config.error import ConfigError
-from refloat.config.fields import FIELDS, MODEL_FIELDS, SERVER_FIELDS
+from refloat.config.fields import FIELDS, MODEL_FIELDS, SERVER_FIELDS, WrongValueError
 from refloat.config.load import LoadedConfig, load
 from refloat.config.show import show
 
@@ -235,3 +235,15 @@ def test_show_output_loads_to_the_same_configuration(tmp_path: Path) -> None:
 def test_fields_are_unambiguous_and_described() -> None:
     assert not set(SERVER_FIELDS) & set(MODEL_FIELDS)
     assert all(field.description for field in FIELDS.values())
+
+
+@pytest.mark.parametrize(("text", "value"), [("0", 0), ("1", 1), ("primed", "primed")])
+def test_choices_of_several_types_are_read_from_text(text: str, value: int | str) -> None:
+    assert FIELDS["spares"].parse(text) == value
+    assert FIELDS["spares"].convert(value) == value
+
+
+@pytest.mark.parametrize("text", ["2", "yes", "Primed", "1.0"])
+def test_choices_that_do_not_exist_are_refused_with_those_that_do(text: str) -> None:
+    with pytest.raises(WrongValueError, match="one of 0, 1, primed"):
+        FIELDS["spares"].parse(text)
