@@ -66,38 +66,24 @@ def states(world: Any) -> list[WorkerState]:
 
 
 def test_load_waits_for_another_servers_load_and_says_so(supervise: Supervise, host: Host) -> None:
-    async def scenario() -> None:
-        hang = {"at": "load", "kind": "hang", "seconds": 1.5}
-        async with (
-            supervise(config=scripted(hang), gate=host.gate(), weights_bytes=6 * GB) as one,
-            supervise(config=scripted(), gate=host.gate(), weights_bytes=6 * GB) as two,
-        ):
-            await two.until(lambda: two.snapshot.reason is not None)
-            assert two.snapshot.availability is Availability.LOADING
-            assert two.snapshot.reason.startswith("waits for memory: it needs 6.0 GB")
-            assert two.snapshot.workers[0].state is WorkerState.LOADING
-            assert two.snapshot.cause is None
-            assert one.snapshot.availability is Availability.LOADING
-            await two.until_ready()
-            assert one.snapshot.availability is Availability.READY
-            assert two.snapshot.reason is None
-
-    run(scenario)
-
-
-def test_load_that_waits_outlives_no_load_timeout(supervise: Supervise, host: Host) -> None:
-    """Waiting is not loading: it is not held against the worker."""
+    """And it waits for longer than a load may stand still: waiting is not held against the worker."""
 
     async def scenario() -> None:
-        hang = {"at": "load", "kind": "hang", "seconds": 2.0}
-        async with (
-            supervise(config=scripted(hang), gate=host.gate(), weights_bytes=6 * GB),
-            supervise(
-                config=scripted(load_timeout_s=1.0), gate=host.gate(), weights_bytes=6 * GB
-            ) as two,
-        ):
-            await two.until_ready()
-            assert two.snapshot.restarts == {}
+        hang = {"at": "load", "kind": "hang", "seconds": 4.0}
+        patient = scripted(load_timeout_s=1.0)
+        async with supervise(config=scripted(hang), gate=host.gate(), weights_bytes=6 * GB) as one:
+            await one.until(lambda: one.snapshot.workers[0].state is WorkerState.LOADING)
+            async with supervise(config=patient, gate=host.gate(), weights_bytes=6 * GB) as two:
+                await two.until(lambda: two.snapshot.reason is not None)
+                assert two.snapshot.availability is Availability.LOADING
+                assert two.snapshot.reason.startswith("waits for memory: it needs 6.0 GB")
+                assert two.snapshot.workers[0].state is WorkerState.LOADING
+                assert two.snapshot.cause is None
+                assert one.snapshot.availability is Availability.LOADING
+                await two.until_ready()
+                assert one.snapshot.availability is Availability.READY
+                assert two.snapshot.reason is None
+                assert two.snapshot.restarts == {}
 
     run(scenario)
 
