@@ -73,6 +73,11 @@ class Loading:
         """Whether a worker was not told to load yet."""
         return self._child is not None
 
+    @property
+    def next_spec(self) -> EngineSpec:
+        """What the worker of the moment was told to load, or will be."""
+        return self._source.current if self.is_waiting else self.spec
+
     def begin(self, child: Child) -> None:
         """A worker has said Hello."""
         self._child = child

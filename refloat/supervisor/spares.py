@@ -32,6 +32,9 @@ _NEAREST = (
     WorkerState.STUCK,
 )
 
+_ON_THE_WAY = (WorkerState.LOADING, WorkerState.PROBING)
+_NO_LONGER_WANTED = "it was loaded with settings that are no longer wanted"
+
 
 class Occupant(Protocol):
     """The slot that a seat belongs to."""
@@ -46,7 +49,7 @@ class Occupant(Protocol):
 
     @property
     def rung(self) -> int:
-        """Of the ladder, on which its worker was loaded."""
+        """Of the ladder, on which its worker was or will be loaded."""
         ...
 
     def has_exited(self) -> bool:
@@ -120,7 +123,7 @@ class Lineup:
         if replica is None or self.serving is not None or self.is_closing:
             return
         if seat.occupant.rung < self._wanted_rung():
-            seat.occupant.retire("it was loaded with settings that are no longer wanted")
+            seat.occupant.retire(_NO_LONGER_WANTED)
             return
         self.serving = self._chosen = seat
         self._publish()
@@ -140,6 +143,8 @@ class Lineup:
         for seat in self.seats:
             if seat.can_serve():
                 self.serve(seat)
+            elif seat.state in _ON_THE_WAY and seat.occupant.rung < self._wanted_rung():
+                seat.occupant.retire(_NO_LONGER_WANTED)
         for seat in self.seats:
             seat.occupant.go_on()
 

@@ -141,8 +141,8 @@ class WorkerUnit:
 
     @property
     def rung(self) -> int:
-        """Of the ladder, on which its worker was loaded."""
-        return self.loading.spec.rung
+        """Of the ladder, on which its worker was or will be loaded."""
+        return self.loading.next_spec.rung
 
     def has_exited(self) -> bool:
         """Whether its process has ended, handled or not."""

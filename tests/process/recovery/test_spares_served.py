@@ -132,6 +132,26 @@ def test_both_workers_killed_at_once_cost_no_answer(start: StartServer) -> None:
     assert [transcript.text() for transcript in transcripts] == [COUNTED] * 8
 
 
+def test_request_that_kills_only_at_full_speed_is_not_tried_on_a_spare_that_is_no_safer(
+    start: StartServer,
+) -> None:
+    poison = {
+        "at": "step",
+        "kind": "context_fatal",
+        "match": "[poison]",
+        "times": 1000,
+        "max_rung": 0,
+    }
+    server = start({"name": "m", "spares": 1, "faults": [poison]})
+    until_spare(server, "ready")
+    answer = server.client().chat(f"{ASK} [poison]")
+    assert answer.status == 200, server.log_text()
+    assert answer.json()["choices"][0]["message"]["content"] == COUNTED
+    model = server.client().get("/health").json()["models"][0]
+    assert model["rung"] == 1
+    assert model["restarts"]["context_fatal"] <= 3
+
+
 def error_of(answer: Answer) -> dict[str, Any]:
     error: dict[str, Any] = answer.json()["error"]
     return error

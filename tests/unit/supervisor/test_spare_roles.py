@@ -173,6 +173,19 @@ def test_lineup_spare_with_settings_that_are_no_longer_safe_enough_is_replaced()
     assert model.told[-1] == ("ready", safer)
 
 
+@pytest.mark.parametrize("state", [_S.LOADING, _S.PROBING])
+def test_lineup_spare_on_the_way_with_such_settings_is_not_waited_for(state: WorkerState) -> None:
+    model = Model()
+    model.becomes_ready(0)
+    model.slots[1].state = state
+    model.is_lost(0)
+    assert model.slots[1].retired == []
+    model.becomes_ready(0)
+    model.rung = 1
+    model.is_lost(0)
+    assert len(model.slots[1].retired) == 1
+
+
 def test_lineup_spare_that_is_safer_than_asked_for_will_do() -> None:
     model = Model()
     model.becomes_ready(0)
