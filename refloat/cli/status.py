@@ -12,12 +12,15 @@ from refloat.cli.serve import fail
 class _Worker(msgspec.Struct):
     state: str
     pid: int | None = None
+    role: str = "serving"
+    reason: str | None = None
 
 
 class _Model(msgspec.Struct):
     name: str
     state: str
     reason: str | None = None
+    notice: str | None = None
     chat_unavailable: str | None = None
     context_length: int | None = None
     workers: list[_Worker] = []
@@ -65,14 +68,21 @@ def _print_table(url: str, health: _Health) -> None:
     console = Console()
     console.print(table)
     for model in health.models:
-        for reason in (model.reason, model.chat_unavailable):
+        for reason in (model.reason, model.notice, *_spares(model), model.chat_unavailable):
             if reason:
                 console.print(f"{model.name}: {reason}", markup=False)
 
 
+def _spares(model: _Model) -> list[str]:
+    """Why a spare is not ready."""
+    spares = [worker for worker in model.workers if worker.role == "spare" and worker.reason]
+    return [f"the spare: {worker.reason}" for worker in spares]
+
+
 def _row(model: _Model) -> tuple[str, ...]:
     workers = [
-        f"{worker.state} (pid {worker.pid})" if worker.pid else worker.state
+        ("spare: " if worker.role == "spare" else "")
+        + (f"{worker.state} (pid {worker.pid})" if worker.pid else worker.state)
         for worker in model.workers
     ]
     return (

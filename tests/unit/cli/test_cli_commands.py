@@ -168,6 +168,20 @@ def test_status_of_a_ready_server_is_0(
     assert json.loads(capsys.readouterr().out)["models"] == [_MODEL]
 
 
+def test_status_says_what_a_ready_model_serves_without(
+    answers: tuple[str, type[_Answers]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url, handler = answers
+    spare = {"state": "failed", "role": "spare", "reason": "no memory"}
+    serving = {"state": "ready", "role": "serving", "pid": 7}
+    model = {"name": "m", "state": "ready", "notice": "a small cache", "workers": [serving, spare]}
+    handler.body = {"status": "ok", "models": [model]}
+    assert _run("status", "--url", url) == ExitCode.OK
+    out = capsys.readouterr().out
+    assert "m: a small cache" in out
+    assert "m: the spare: no memory" in out
+
+
 def test_status_of_an_unready_server_is_5(answers: tuple[str, type[_Answers]]) -> None:
     url, handler = answers
     handler.body = {"status": "unready", "models": []}
