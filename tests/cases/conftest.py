@@ -66,7 +66,6 @@ FAULTY_MODELS = [
             {"at": "token", "token": 0, "kind": "wrong_output", "match": "[lead]", "times": 1000},
         ],
     ),
-    scripted_model("calm"),
 ]
 
 KEY = "sk-one.two/three="
@@ -153,7 +152,7 @@ def engine(engine_server: Server) -> Iterator[Server]:
 
 @pytest.fixture
 def faulty(faulty_server: Server) -> Iterator[Server]:
-    """Scripted models that go wrong where a prompt asks for it: frail, garbling; and calm."""
+    """Scripted models that go wrong where a prompt asks for it: frail and garbling."""
     yield faulty_server
     still_serves(faulty_server)
 
