@@ -53,7 +53,7 @@ def until_spare(server: Server, state: str) -> dict[str, Any]:
     return eventually(spare, what=f"a spare that is {state}")
 
 
-def stream_together(server: Server, count: int, midway: Callable[[], None]) -> list[Transcript]:
+def stream_together(server: Server, count: int, midway: Callable[[], object]) -> list[Transcript]:
     """This many streams at once; `midway` happens when all of them have begun to speak."""
     begun = threading.Barrier(count + 1, timeout=60)
     transcripts: dict[int, Transcript] = {}
