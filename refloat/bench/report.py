@@ -8,11 +8,15 @@ import psutil
 
 from refloat.bench.measure import FirstToken, Throughput, TokenCost
 from refloat.bench.paired import Estimate
+from refloat.bench.recovery import JournalCost, Recovery, Takeover
 
 #: design goals, as (what, the number they speak of, the goal)
 GOAL_RATIO_AT_16 = 0.97
 GOAL_TTFT_ADDED_S = 0.002
 GOAL_COST_US = 50.0
+GOAL_PAUSE_BEYOND_LOAD_S = 1.0
+GOAL_PAUSE_BEYOND_PREFILL_S = 0.5
+GOAL_DETECTION_S = 0.1
 
 
 class Row(NamedTuple):
@@ -64,6 +68,42 @@ def memory_row(sizes: dict[str, int]) -> Row:
     """Resident memory of each program."""
     detail = ", ".join(f"{name} {size / 2**20:.0f} MB" for name, size in sizes.items())
     return Row("RSS", detail, "", "")
+
+
+def recovery_rows(result: Recovery) -> list[Row]:
+    """A worker's death without a spare."""
+    pause = (
+        f"{_show(result.pause_s, '{:.2f}')} s; bare load {_show(result.bare_load_s, '{:.2f}')} s; "
+        f"ratio {_show(result.ratio, '{:.2f}')}; pause - load {_show(result.added_s, '{:.2f}')} s"
+    )
+    resident = f"{result.resident_bytes / 2**20:.0f} MB resident"
+    return [
+        Row(
+            "pause after SIGKILL, last token to first token", pause, "≤ bare load + 1 s",
+            _verdict(result.added_s.median <= GOAL_PAUSE_BEYOND_LOAD_S),
+        ),
+        Row(
+            f"detection of a death, {resident}", f"{_show(result.detection_s, '{:.0f}', 1e3)} ms",
+            "≤ 100 ms + the kernel's teardown",
+            _verdict(result.detection_s.median <= GOAL_DETECTION_S),
+        ),
+    ]  # fmt: skip
+
+
+def takeover_row(result: Takeover) -> Row:
+    """A worker's death with a loaded spare."""
+    detail = (
+        f"{_show(result.pause_s, '{:.2f}')} s; prefill {result.prefill_s.median * 1e3:.0f} ms; "
+        f"pause - prefill {_show(result.added_s, '{:.2f}')} s"
+    )
+    verdict = _verdict(result.added_s.median <= GOAL_PAUSE_BEYOND_PREFILL_S)
+    return Row("pause after SIGKILL with a warm spare", detail, "≤ 0.5 s + prefill", verdict)
+
+
+def journal_row(result: JournalCost) -> Row:
+    """The journal's part of a token's cost."""
+    detail = f"{_show(result.accept_us, '{:.2f}')} µs, {result.bytes_per_token:.0f} bytes"
+    return Row("journal, each token", detail, "", "")
 
 
 def machine() -> str:

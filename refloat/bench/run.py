@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from refloat.bench import measure, report
+from refloat.bench import measure, recovery, report
 from refloat.bench.measure import Progress, Prompts
 from refloat.bench.yardstick import BareEngine
 from refloat.testing.harness import Server
@@ -33,17 +33,10 @@ class BenchPlan:
 
 
 def run_bench(plan: BenchPlan, progress: Progress) -> list[report.Row]:
-    """Measure everything. Raises what a side raises when it fails: a bench never guesses."""
-    settings: dict[str, Any] = {
-        "num_kv_blocks": plan.num_kv_blocks,
-        "max_num_seqs": plan.max_num_seqs,
-        "max_num_batched_tokens": plan.max_num_batched_tokens,
-        "enable_prefix_caching": plan.enable_prefix_caching,
-        "device": plan.device,
-    }
-    model = {"model": str(plan.folder), "name": "bench", **settings}
-    if plan.context_length:
-        model["context_length"] = plan.context_length
+    """Measure everything but recovery. Raises what a side raises when it fails: a bench never
+    guesses."""
+    settings = _settings(plan)
+    model = _model(plan)
     rows: list[report.Row] = []
     with ExitStack() as stack:
         progress("starting the server and the bare engine")
@@ -62,6 +55,39 @@ def run_bench(plan: BenchPlan, progress: Progress) -> list[report.Row]:
         rows += [report.first_token_row(first)]
         rows.append(report.memory_row(measure.resident_bytes(server)))
     return [*rows, *_token_costs(max(5, plan.rounds // 4), progress)]
+
+
+def run_recovery(plan: BenchPlan, progress: Progress) -> list[report.Row]:
+    """Measure what a worker's death costs. As long as `rounds` times four loads of the model."""
+    model = _model(plan)
+
+    def bare() -> BareEngine:
+        return BareEngine(str(plan.folder), _settings(plan))
+
+    cold = recovery.recovery(model, bare, rounds=plan.rounds, progress=progress)
+    warm = recovery.takeover(model, rounds=plan.rounds, progress=progress)
+    return [
+        *report.recovery_rows(cold),
+        report.takeover_row(warm),
+        report.journal_row(recovery.journal_cost(plan.rounds)),
+    ]
+
+
+def _settings(plan: BenchPlan) -> dict[str, Any]:
+    return {
+        "num_kv_blocks": plan.num_kv_blocks,
+        "max_num_seqs": plan.max_num_seqs,
+        "max_num_batched_tokens": plan.max_num_batched_tokens,
+        "enable_prefix_caching": plan.enable_prefix_caching,
+        "device": plan.device,
+    }
+
+
+def _model(plan: BenchPlan) -> dict[str, Any]:
+    model = {"model": str(plan.folder), "name": "bench", **_settings(plan)}
+    if plan.context_length:
+        model["context_length"] = plan.context_length
+    return model
 
 
 def _token_costs(rounds: int, progress: Progress) -> list[report.Row]:

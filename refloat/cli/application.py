@@ -110,6 +110,9 @@ def bench(
     streams: Annotated[str, typer.Option(help="Concurrent streams to measure")] = "1,4,16",
     tokens: Annotated[int, typer.Option(min=2, help="Tokens of every answer")] = 64,
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds")] = 20,
+    recovery: Annotated[
+        bool, typer.Option("--recovery", help="What a worker's death costs, in place of speed")
+    ] = False,
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the report as Markdown")
     ] = None,
@@ -124,9 +127,84 @@ def bench(
         raise typer.BadParameter(f"{streams!r} is no list of numbers such as 1,4,16") from error
     raise typer.Exit(
         run_bench(
-            model, device=device, streams=wanted, tokens=tokens, rounds=rounds, markdown=markdown
+            model, device=device, streams=wanted, tokens=tokens, rounds=rounds, recovery=recovery,
+            markdown=markdown,
         )
-    )
+    )  # fmt: skip
+
+
+@app.command()
+def drill(
+    model: Annotated[
+        str, typer.Argument(metavar="[MODEL]", help="As for serve, or scripted")
+    ] = "smollm2",
+    device: Annotated[str, typer.Option(help="OpenVINO device")] = "CPU",
+    faults: Annotated[
+        str, typer.Option(help="Kinds of faults, or all")
+    ] = "context_fatal,raise,segv,kill,hang,garbage",
+    phases: Annotated[
+        str, typer.Option(help="When they strike: loading, prefill, decode, last, idle, or all")
+    ] = "all",
+    clients: Annotated[int, typer.Option(min=1, max=64, help="Requests that meet each fault")] = 4,
+    tokens: Annotated[int, typer.Option(min=4, help="Tokens of every answer")] = 32,
+    repeats: Annotated[int, typer.Option(min=1, help="Times that each fault strikes")] = 1,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Under the exact profile: texts have to be identical")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything, for scripts")] = False,
+) -> None:
+    """Hurt a model on a private server in every way, and show what its clients noticed.
+
+    Exit code 0: every answer was whole and no readiness was untrue; 7: not so."""
+    from refloat.cli.drill import drill as run_drill
+    from refloat.cli.drill import parse_choices
+    from refloat.drill.trial import Phase
+    from refloat.faults.plan import FaultAct
+
+    try:
+        acts, moments = parse_choices(faults, FaultAct), parse_choices(phases, Phase)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    raise typer.Exit(
+        run_drill(
+            model, device=device, faults=acts, phases=moments, clients=clients, tokens=tokens,
+            repeats=repeats, exact=exact, json_output=as_json,
+        )
+    )  # fmt: skip
+
+
+@app.command()
+def soak(
+    url: Annotated[str, typer.Argument(metavar="URL", help="Of a server, or of its API (…/v3)")],
+    model: Annotated[str, typer.Option(help="Name under which it is served")],
+    requests: Annotated[int | None, typer.Option(min=1, help="Stop after so many")] = None,
+    minutes: Annotated[float | None, typer.Option(min=0.0, help="Stop after so long")] = None,
+    cap_s: Annotated[float, typer.Option(help="Seconds that one request may take")] = 300.0,
+    scale: Annotated[
+        float, typer.Option(min=0.01, help="Of 12,000 to 14,300 prompt tokens a turn")
+    ] = 1.0,
+    tools: Annotated[int, typer.Option(min=0, max=512, help="Tool schemas in each turn")] = 46,
+    prose: Annotated[bool, typer.Option("--prose", help="Prose in place of data")] = False,
+    max_tokens: Annotated[int, typer.Option(min=1, help="Of every answer")] = 200,
+    seed: Annotated[int, typer.Option(help="Of the texts")] = 1,
+    api_key_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File with the server's keys")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The result, for scripts")] = False,
+) -> None:
+    """Send an agent's turns to any OpenAI endpoint, one after another, until an answer is wrong.
+
+    Exit code 0: none was; 7: one was, and which."""
+    from refloat.cli.soak import run_soak
+    from refloat.drill.workload import Shape
+
+    shape = Shape(scale, tools, is_prose=prose, max_tokens=max_tokens, seed=seed)
+    raise typer.Exit(
+        run_soak(
+            url, model, shape, requests=requests, minutes=minutes, cap_s=cap_s,
+            api_key_file=api_key_file, json_output=as_json,
+        )
+    )  # fmt: skip
 
 
 @models_app.command("pull")

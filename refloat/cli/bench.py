@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from refloat.bench.report import as_markdown
-from refloat.bench.run import BenchPlan, run_bench
+from refloat.bench.run import BenchPlan, run_bench, run_recovery
 from refloat.cli.exit_codes import ExitCode
 from refloat.cli.progress import open_progress, say_on_stderr
 from refloat.cli.serve import fail
@@ -30,6 +30,7 @@ def bench(
     streams: Sequence[int],
     tokens: int,
     rounds: int,
+    recovery: bool,
     markdown: Path | None,
 ) -> int:
     """Measure, and print the report as Markdown. A goal that is missed is no failure."""
@@ -49,7 +50,9 @@ def bench(
         tokens=tokens,
         rounds=rounds,
     )
-    report = as_markdown(f"{resolved.name} on {device}", run_bench(plan, say_on_stderr))
+    title = f"{resolved.name} on {device}" + (", recovery" if recovery else "")
+    run = run_recovery if recovery else run_bench
+    report = as_markdown(title, run(plan, say_on_stderr))
     print(report)
     if markdown is not None:
         try:

@@ -19,5 +19,7 @@ class ExitCode(IntEnum):
     """`refloat status`: the server runs, but would not serve every request."""
     UNREACHABLE = 6
     """`refloat status`: nothing answers there."""
+    NOT_HELD = 7
+    """`refloat drill`, `refloat soak`: a promise was not kept; what and where is in the report."""
     INTERRUPTED = 130
     """Ctrl-C before the server stood; afterwards it drains and ends with 0."""

@@ -126,8 +126,11 @@ class Client:
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout_s: float = 60.0) -> None:
         parts = urlsplit(url)
+        self._connect = (
+            http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        )
         self._host = parts.hostname or "127.0.0.1"
-        self._port = parts.port or 80
+        self._port = parts.port
         self._timeout_s = timeout_s
         self._headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
 
@@ -207,7 +210,7 @@ class Client:
     def _request(
         self, method: str, path: str, body: Any, headers: Mapping[str, str]
     ) -> http.client.HTTPConnection:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout_s)
+        connection = self._connect(self._host, self._port, timeout=self._timeout_s)
         sent = {**self._headers, **{k.replace("_", "-"): v for k, v in headers.items()}}
         payload: bytes | None = None
         if body is not None:

@@ -134,11 +134,12 @@ class Server:
         eventually(is_ready, deadline_s=deadline_s, what="the server to be ready")
 
     def worker_pid(self, model: str | None = None) -> int | None:
-        """Process id of a model's worker (the only model's, if none is named); `None`: it has none."""
+        """Process id of a model's serving worker (the only model's, if none is named); `None`: it
+        has none."""
         models: list[dict[str, Any]] = self.client(timeout_s=10).get("/health").json()["models"]
         chosen = [m for m in models if model is None or m["name"] == model]
         for worker in chosen[0]["workers"]:
-            if worker.get("pid"):
+            if worker.get("pid") and worker.get("role") != "spare":
                 return int(worker["pid"])
         return None
 

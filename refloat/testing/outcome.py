@@ -6,7 +6,7 @@ A test or a drill that compares answers wants no exception for a dead server, bu
 import http.client
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +37,7 @@ class Outcome:
     first_text_s: float | None = None
     """From sending to the first text (streams only)."""
     longest_gap_s: float = 0.0
-    """The longest wait between two events with text, the one for the first not counted."""
+    """The longest wait between two events, from the first with text to the end."""
     wall_s: float = 0.0
 
     @property
@@ -58,11 +58,18 @@ class Outcome:
         return f"{self.status or 'no answer'}{'' if self.is_whole else ', not whole'}{why}"
 
 
-def ask(client: Client, body: Mapping[str, Any], path: str = CHAT) -> Outcome:
+def ask(
+    client: Client,
+    body: Mapping[str, Any],
+    path: str = CHAT,
+    *,
+    cap_s: float | None = None,
+    on_text: Callable[[], None] | None = None,
+) -> Outcome:
     """Send a body, streamed if it says so, and read the answer to its end. Never raises for what
-    the server does."""
-    began_s = time.monotonic()
-    reading = _Reading(began_s)
+    the server does. A stream that lasts longer than `cap_s` is given up; `on_text` is called for
+    each of its events with text."""
+    reading = _Reading(cap_s, on_text)
     try:
         if body.get("stream"):
             with client.stream(path, body) as stream:
@@ -75,15 +82,17 @@ def ask(client: Client, body: Mapping[str, Any], path: str = CHAT) -> Outcome:
 class _Reading:
     """Folds one answer."""
 
-    def __init__(self, began_s: float) -> None:
-        self._began_s = began_s
+    def __init__(self, cap_s: float | None, on_text: Callable[[], None] | None) -> None:
+        self._began_s = time.monotonic()
+        self._cap_s = cap_s
+        self._on_text = on_text
         self._status = NO_ANSWER
         self._headers: Mapping[str, str] = {}
         self._texts: dict[int, str] = {}
         self._finishes: list[tuple[int, str]] = []
         self._error: dict[str, Any] | None = None
         self._usage: dict[str, Any] | None = None
-        self._last_text_s: float | None = None
+        self._last_event_s: float | None = None
         self._first_text_s: float | None = None
         self._longest_gap_s = 0.0
 
@@ -93,6 +102,7 @@ class _Reading:
         value = answer.json()
         if answer.status == 200:
             self._take(value)
+            self._first_text_s = None  # it came with all the rest
         else:
             self._error = value["error"]
         return self._outcome(has_ended=True)
@@ -106,6 +116,8 @@ class _Reading:
         ends = 0
         after_end = False
         for payload in stream.data():
+            if self._cap_s is not None and time.monotonic() - self._began_s > self._cap_s:
+                raise TimeoutError(f"not ended after {self._cap_s:g} s")
             after_end = after_end or ends > 0
             if payload == "[DONE]":
                 ends += 1
@@ -128,17 +140,21 @@ class _Reading:
         for index, text, reason in _choices(event):
             if text:
                 self._texts[index] = self._texts.get(index, "") + text
-                self._note_time()
+                if self._on_text is not None:
+                    self._on_text()
             if reason:
                 self._finishes.append((index, reason))
+            if text or reason:
+                self._note_time(is_text=bool(text))
 
-    def _note_time(self) -> None:
+    def _note_time(self, *, is_text: bool) -> None:
         now_s = time.monotonic()
-        if self._last_text_s is None:
+        if self._last_event_s is not None:
+            self._longest_gap_s = max(self._longest_gap_s, now_s - self._last_event_s)
+            self._last_event_s = now_s
+        elif is_text:
             self._first_text_s = now_s - self._began_s
-        else:
-            self._longest_gap_s = max(self._longest_gap_s, now_s - self._last_text_s)
-        self._last_text_s = now_s
+            self._last_event_s = now_s
 
     def _outcome(self, *, has_ended: bool) -> Outcome:
         reasons = dict(self._finishes)

@@ -28,8 +28,9 @@ ALLOWED: dict[str, set[str]] = {
     "generation": {"parsing", "supervisor", "models"},
     "api": {"generation", "supervisor", "models", "parsing"},
     "testing": {"app", "models"},
-    "bench": {"testing", "engines", "models", "app"},
-    "cli": {"app", "models", "api", "supervisor", "generation", "testing", "bench"},
+    "bench": {"testing", "engines", "models", "app", "generation"},
+    "drill": {"testing"},
+    "cli": {"app", "models", "api", "supervisor", "generation", "testing", "bench", "drill"},
     "app": {"api", "generation", "supervisor", "models", "parsing"},
 }
 
