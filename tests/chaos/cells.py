@@ -8,7 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from refloat.testing.client import Client
@@ -64,11 +64,13 @@ class Cell:
     phase: str
     stream: bool
     clients: int
+    turn: int = 0
+    """Of many, each with a fault of its own."""
 
     @property
     def tag(self) -> str:
         """Stands in the prompt of the one request that the fault waits for."""
-        return f"[{self}]"
+        return f"[{self} {self.turn}]"
 
     def __str__(self) -> str:
         mode = "stream" if self.stream else "whole"
@@ -97,9 +99,9 @@ def text_of(number: int) -> str:
     return f"{number}: √2≈1.414; 日 🚢; Ä={number * 7919}"
 
 
-def fault_of(cell: Cell, times: int) -> dict[str, Any]:
+def fault_of(cell: Cell) -> dict[str, Any]:
     """The plan's entry for a cell."""
-    entry: dict[str, Any] = {"kind": cell.kind, "match": cell.tag, "times": times}
+    entry: dict[str, Any] = {"kind": cell.kind, "match": cell.tag}
     match cell.phase:
         case "prefill":
             return {**entry, "at": "step", "skip": 1}  # its first chunk has been computed
@@ -109,15 +111,16 @@ def fault_of(cell: Cell, times: int) -> dict[str, Any]:
             return {**entry, "at": "token", "token": 5}
 
 
-def model_of(phase: str, times: int = 1) -> dict[str, Any]:
+def model_of(phase: str, turns: int = 1) -> dict[str, Any]:
     """The model in which all cells of a phase wait for their requests."""
+    chosen = [cell for cell in IN_SERVICE if cell.phase == phase]
     return {
         "model": "scripted",
         "name": phase,
         "max_num_batched_tokens": STEP_TOKENS,
         "max_num_seqs": 1 if phase == "queued" else 32,
         "engine_options": {} if phase == "queued" else {"step_s": 0.001},
-        "faults": [fault_of(cell, times) for cell in IN_SERVICE if cell.phase == phase],
+        "faults": [fault_of(replace(cell, turn=n)) for cell in chosen for n in range(turns)],
         **QUICK,
     }
 

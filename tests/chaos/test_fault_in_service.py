@@ -1,6 +1,7 @@
 """A fault while a request is queued, in prefill, in decode, at its last token, or none runs."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -32,12 +33,12 @@ def test_faults_of_a_phase_in_any_order_cost_nobody_an_answer(
     if phase == "idle":
         model, chosen = {"model": "scripted", "name": "idle", **QUICK}, IDLE
     else:
-        model = model_of(phase, times=ROUNDS)
+        model = model_of(phase, turns=ROUNDS)
         chosen = [cell for cell in IN_SERVICE if cell.phase == phase]
     with start_chaos([model]) as server:
-        for _ in range(ROUNDS):
+        for turn in range(ROUNDS):
             for cell in chance.sample(chosen, len(chosen)):
                 if phase == "idle":
                     run_idle(server, cell, "idle")
                 else:
-                    run_in_service(server, cell)
+                    run_in_service(server, replace(cell, turn=turn))
