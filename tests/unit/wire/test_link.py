@@ -241,3 +241,16 @@ def test_link_close_releases_the_descriptor_and_reports_nothing() -> None:
         assert end.ends == []
 
     run(scenario)
+
+
+def test_link_knows_of_what_has_arrived_and_was_not_read() -> None:
+    async def scenario(end: End) -> None:
+        assert not end.link.has_unread()
+        end.peer.sendall(encode_frame(FaultFired(1)))
+        assert end.link.has_unread()
+        await end.until(lambda: bool(end.messages))
+        assert not end.link.has_unread()
+        end.link.close()
+        assert not end.link.has_unread()
+
+    run(scenario)
