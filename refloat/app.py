@@ -17,12 +17,12 @@ from refloat.api.context import ApiContext
 from refloat.api.server import build_server
 from refloat.config.keys import read_api_keys
 from refloat.config.names import model_name
-from refloat.config.schema import Config, ModelConfig, ServerConfig
+from refloat.config.schema import Config, ModelConfig
 from refloat.generation.budget import ByteBudget
 from refloat.generation.charges import Charges
 from refloat.generation.dispatch import Dispatch
 from refloat.generation.intake import Intake
-from refloat.generation.limits import Limits
+from refloat.generation.limits import Limits, limits_for
 from refloat.generation.service import Generations
 from refloat.models.resolve import ResolvedModel
 from refloat.observe.log import configure_logging, get_logger
@@ -196,7 +196,7 @@ class Gateway:
 
     def _build_model(self, resolved: ResolvedModel, created: int) -> _Model:
         config, name = resolved.config, resolved.name
-        limits = model_limits(config, self._server)
+        limits = limits_for(config, self._server)
         dispatch = Dispatch(name, self._fleet, limits, self._metrics, charges=self._charges)
         listener = _Listener(dispatch)
         supervisor = ModelSupervisor(
@@ -287,14 +287,3 @@ class _VocabularyOf:
                     "tokenizer_tidies_text", model=self._supervisor.name, served="untidied"
                 )
         return self._vocabulary
-
-
-def model_limits(config: ModelConfig, server: ServerConfig) -> Limits:
-    """One model's bounds, from its own settings and the server's."""
-    return Limits(
-        max_queue=config.max_queue,
-        hold_timeout_s=server.hold_timeout_s,
-        request_timeout_s=server.request_timeout_s,
-        step_tokens=config.max_num_batched_tokens,
-        prefix_caching=config.enable_prefix_caching,
-    )

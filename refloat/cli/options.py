@@ -23,8 +23,8 @@ _PANELS: dict[str, tuple[str, ...]] = {
     "Evidence of faults": ("max_incidents", "max_incident_bytes", "kernel_log"),
     "Limits and deadlines": (
         "max_body_bytes", "memory_budget_bytes", "drain_timeout_s", "hold_timeout_s",
-        "request_timeout_s", "header_delay_s", "ready_when", "max_queue", "load_timeout_s",
-        "stall_floor_s",
+        "request_timeout_s", "max_generation_s", "loop_guard_tokens", "header_delay_s", "ready_when",
+        "max_queue", "load_timeout_s", "stall_floor_s",
     ),
     "Model": ("name", "device", "context_length", "max_output_tokens", "chat_template"),
     "Engine": (

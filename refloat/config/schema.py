@@ -63,6 +63,25 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     max_queue: Annotated[
         int, Meta(ge=0, description="Generations that may wait; one more is refused with 429")
     ] = 512
+    request_timeout_s: Annotated[
+        AboveZero | None,
+        Meta(description="Seconds a request that names no deadline has until its answer is whole"),
+    ] = None
+    max_generation_s: Annotated[
+        AboveZero | None,
+        Meta(
+            description="Seconds from its first token after which an answer ends, with "
+            "finish_reason length"
+        ),
+    ] = 1800.0
+    loop_guard_tokens: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="An answer whose last so many tokens say one phrase over and over ends, with "
+            "finish_reason length; 0: never",
+        ),
+    ] = 0
     script: Annotated[
         str | None, Meta(description="YAML file with the answers of the scripted model")
     ] = None
@@ -133,9 +152,6 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     hold_timeout_s: Annotated[
         float, Meta(ge=0, description="Seconds a request waits for a loading or recovering model")
     ] = 30.0
-    request_timeout_s: Annotated[
-        AboveZero | None, Meta(description="Deadline of a request that names none")
-    ] = None
     header_delay_s: Annotated[
         float,
         Meta(ge=0, description="Seconds a stream's status line is withheld for its first token"),

@@ -7,6 +7,7 @@ from refloat.generation.events import FinishReason
 from refloat.generation.journal import Accepted, Journal
 from refloat.generation.ports import Pipeline
 from refloat.generation.prefix import PromptChain
+from refloat.generation.runaway import Cut, RunawayRules
 from refloat.generation.scheduler import Waiting
 from refloat.generation.session import Session
 
@@ -19,6 +20,7 @@ class Choice:
 
     __slots__ = (
         "chain",
+        "cut",
         "echo",
         "is_distrusted",
         "journal",
@@ -26,6 +28,7 @@ class Choice:
         "pipeline",
         "prompt_index",
         "resumes",
+        "rules",
         "session",
         "shows_stop",
         "worker_id",
@@ -41,6 +44,7 @@ class Choice:
         prompt_index: int,
         shows_stop: bool,
         echo: str,
+        rules: RunawayRules | None = None,
     ) -> None:
         self.session = session
         self.journal = journal
@@ -51,6 +55,10 @@ class Choice:
         """Whether the text of a token that ends the answer is part of it."""
         self.echo = echo
         """Text of the prompt, sent before the answer's; empty: nothing, or sent already."""
+        self.rules = rules
+        """What ends it if it would not end by itself."""
+        self.cut: Cut | None = None
+        """Which of them did."""
         self.resumes = 0
         """Times it was sent again since its last new token."""
         self.is_distrusted = False
@@ -72,7 +80,7 @@ class Choice:
         """Memory its ids take, prompt included."""
         return ID_BYTES * (len(self.journal.prompt) + len(self.journal.emitted))
 
-    def advance(self, accepted: Accepted) -> bool:
+    def advance(self, accepted: Accepted, now_s: float = 0.0) -> bool:
         """Give the accepted ids to the client as text. Whether the choice is complete now."""
         ids, logprobs, finish = accepted
         session = self.session
@@ -84,12 +92,16 @@ class Choice:
         session.deliver(self, text, reported, ID_BYTES * len(ids))
         if finish is None:
             if not is_stopped:
-                return False
-            self.journal.finish_with(FinishReason.STOP)
+                self.cut = self.rules.judge(self.journal.emitted, now_s) if self.rules else None
+                if self.cut is None:
+                    return False
+                finish = FinishReason.LENGTH
+            self.journal.finish_with(finish or FinishReason.STOP)
         if not is_stopped:
             rest = self.pipeline.flush()
             session.deliver(self, rest.text, rest.logprobs)
             is_stopped = rest.stopped
         # A stop string wins over a limit that the same token reached, as in OpenAI's API.
-        session.end_choice(self, FinishReason.STOP if is_stopped or finish is None else finish)
+        reason = FinishReason.STOP if is_stopped or finish is None else finish
+        session.end_choice(self, reason, self.cut if reason is FinishReason.LENGTH else None)
         return True

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from refloat.generation.account import ReplicaAccount
 from refloat.generation.charges import Charges
 from refloat.generation.choice import Choice
+from refloat.generation.drain_rate import DrainRate
 from refloat.generation.fates import Fates
 from refloat.generation.limits import Limits
 from refloat.generation.meter import Levels, Meter
@@ -54,6 +55,7 @@ class Custody:
         self.trials = Trials(self.suspects, self.line, self.accounts)
         self._max_resumes = limits.max_resumes
         self._charges = charges
+        self._drain_rate = DrainRate(limits.retry_after_s)
         self._clock = clock
 
     def open(self, session: Session) -> None:
@@ -85,6 +87,14 @@ class Custody:
         self.suspects.ended(choice.journal.generation)
         self.fates.ended(choice.journal.generation, choice.journal.state)
         self.meter.ended(choice.journal.state)
+        if choice.cut is not None:
+            self.log.warning(
+                "answer_cut",
+                why=choice.cut,
+                request_id=choice.session.request.request_id,
+                choice=choice.journal.index,
+                tokens=len(choice.journal.emitted),
+            )
         if choice.session.terminal is not None:
             self._close(choice.session, "completed")
 
@@ -219,6 +229,10 @@ class Custody:
             kv_blocks_used=sum(ledger.used for ledger in ledgers),
         )
 
+    def back_in_s(self) -> float:
+        """When it is worth trying again, for one whom a full line turned away."""
+        return self._drain_rate.retry_after_s(len(self.line), self._clock())
+
     def waiting_sessions(self) -> Iterator[Session]:
         """Sessions with a choice in the line; may be ended while iterating."""
         return iter(list(dict.fromkeys(choice.session for choice in self.line)))
@@ -239,6 +253,7 @@ class Custody:
 
     def _close(self, session: Session, outcome: str) -> None:
         del self.sessions[session]
+        self._drain_rate.left(self._clock(), len(session.choices))
         self.meter.cached_tokens.inc(session.cached_tokens)
         self.log.info(
             "request_ended",

@@ -94,7 +94,7 @@ class Dispatch:
         everyone = chain(self._custody.line, choices)
         startable = len(decide((choice.waiting for choice in everyone), self._rooms(), None))
         if not self._custody.line.has_room_for(choices, startable):
-            raise queue_full(self.model, self.limits).raised()
+            raise queue_full(self.model, self._custody.back_in_s()).raised()
         session.admitted_s = self.clock()
         self._custody.open(session)
         self._pump()
@@ -227,7 +227,7 @@ class Dispatch:
             if is_first:
                 account.started(key)
             self._note_time(choice, now_s)
-            if choice.advance(accepted):
+            if choice.advance(accepted, now_s):
                 self._custody.complete(account, choice, has_ended=has_ended)
             elif not has_ended:
                 self._custody.advanced(account, choice)

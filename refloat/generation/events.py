@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import msgspec
 
+from refloat.generation.runaway import Cut
 from refloat.parsing.pipeline import TokenLogprob
 from refloat.wire.problem import Problem
 
@@ -34,6 +35,8 @@ class ChoiceEnd(msgspec.Struct, frozen=True, gc=False):
 
     index: int
     reason: FinishReason
+    cut: Cut | None = None
+    """Set when a rule against runaway answers ended it; `reason` is `LENGTH` then."""
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):

@@ -116,7 +116,7 @@ class Gate:
             if problem.kind not in _PASSING or left_s <= 0:
                 raise problem.raised()
             if len(self._waiters) >= self._limits.max_queue:
-                raise queue_full(self.model, self._limits).raised()
+                raise queue_full(self.model, self._back_in_s(problem)).raised()
             if not await self._woken_within(left_s):
                 raise (self.problem() or problem).raised()
 
@@ -131,6 +131,10 @@ class Gate:
         self.is_draining = True
         self.changed()
 
+    def _back_in_s(self, problem: Problem) -> float:
+        """For one who finds no place to wait for the model: when it may be there."""
+        return max(problem.retry_after_s or 0.0, self._limits.retry_after_s)
+
     async def _woken_within(self, timeout_s: float) -> bool:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters[waiter] = None
@@ -144,10 +148,10 @@ class Gate:
         return True
 
 
-def queue_full(model: str, limits: Limits) -> Problem:
+def queue_full(model: str, retry_after_s: float) -> Problem:
     """Refusal of a request for which there is no place to wait."""
     return Problem(
         ProblemKind.QUEUE_FULL,
         f"Too many requests wait for the model {model!r}. Try again shortly.",
-        retry_after_s=limits.retry_after_s,
+        retry_after_s=retry_after_s,
     )

@@ -4,6 +4,7 @@ Everything that can be refused is refused here, before a single event. Until the
 admitted, in one go and without waiting, nothing is held that a cancelled caller would leave behind.
 """
 
+import asyncio
 import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, assert_never
@@ -29,6 +30,7 @@ from refloat.generation.resolve import (
     context_exceeded,
     params_for,
 )
+from refloat.generation.runaway import RunawayRules
 from refloat.generation.seeds import draw_seed
 from refloat.generation.session import Session
 from refloat.parsing.pipeline import OutputPipeline
@@ -49,6 +51,10 @@ class _Times(NamedTuple):
     accepted_s: float
     hold_until_s: float
     deadline_s: float | None
+
+    def left_s(self, now_s: float) -> float | None:
+        """Seconds until the deadline; `None`: there is none."""
+        return None if self.deadline_s is None else max(0.0, self.deadline_s - now_s)
 
 
 class Intake:
@@ -82,9 +88,13 @@ class Intake:
             await self._gate.servable(times.hold_until_s)
         facts = self._known_facts()
         check_request(request, facts)
-        prompts = [await self._counted(request, prompt, facts) for prompt in request.prompts]
-        check_prompts(request, prompts, facts)
-        echoes = [await self._echo(request, prompt) for prompt in request.prompts]
+        try:
+            async with asyncio.timeout(times.left_s(self.dispatch.clock())):
+                prompts = [await self._counted(request, each, facts) for each in request.prompts]
+                check_prompts(request, prompts, facts)
+                echoes = [await self._echo(request, each) for each in request.prompts]
+        except TimeoutError:
+            raise deadline_exceeded().raised() from None
         await self._gate.servable(times.hold_until_s)
         facts = self._known_facts()
         check_prompts(request, prompts, facts)  # the cache of the next worker may be smaller
@@ -181,6 +191,12 @@ class Intake:
             raise
         return session
 
+    def _rules(self) -> RunawayRules | None:
+        limits = self.dispatch.limits
+        if limits.max_generation_s is None and not limits.loop_guard_tokens:
+            return None
+        return RunawayRules(limits.max_generation_s, limits.loop_guard_tokens)
+
     def _choices(
         self, session: Session, prompts: list[tuple[list[int], str]], facts: ModelFacts
     ) -> Iterator[Choice]:
@@ -212,4 +228,5 @@ class Intake:
                     prompt_index=prompt_index,
                     shows_stop=said.include_stop_str_in_output,
                     echo=echo,
+                    rules=self._rules(),
                 )

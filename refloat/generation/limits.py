@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from refloat.config.schema import ModelConfig, ServerConfig
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -17,6 +19,10 @@ class Limits:
     """Seconds that work waits for a model that is loading or recovering."""
     request_timeout_s: float | None = None
     """Deadline of a request that names none."""
+    max_generation_s: float | None = None
+    """Seconds from its first token after which an answer ends as it is; `None`: never."""
+    loop_guard_tokens: int = 0
+    """So many tokens of one phrase over and over end an answer; 0: never."""
     max_resumes: int = 8
     """Times a generation is sent again without a new token in between."""
     look_ahead: int = 2
@@ -32,4 +38,17 @@ class Limits:
     """Convicted requests of one tenant within `conviction_window_s` that make its next ones wait."""
     conviction_window_s: float = 600.0
     retry_after_s: float = 2.0
-    """Told to a caller whom a full queue turned away."""
+    """Told to a caller whom a full queue turned away while its pace is not known yet."""
+
+
+def limits_for(model: ModelConfig, server: ServerConfig) -> Limits:
+    """One model's bounds, from its own settings and the server's."""
+    return Limits(
+        max_queue=model.max_queue,
+        hold_timeout_s=server.hold_timeout_s,
+        request_timeout_s=model.request_timeout_s,
+        max_generation_s=model.max_generation_s,
+        loop_guard_tokens=model.loop_guard_tokens,
+        step_tokens=model.max_num_batched_tokens,
+        prefix_caching=model.enable_prefix_caching,
+    )

@@ -76,3 +76,7 @@ class GenerationRequest(msgspec.Struct, frozen=True):
     """Size of the body that carried it, for the byte budget."""
     deadline_s: float | None = None
     """Seconds from acceptance within which the answer has to be complete."""
+    priority: int = 0
+    """Granted with the caller's key, never chosen by the caller. In the waiting line a higher one goes
+    first, whoever came earlier; among equals the order is what it is without priorities. Preemption
+    takes the lower ones first."""

@@ -21,6 +21,7 @@ from refloat.generation.events import (
 )
 from refloat.generation.ranking import Ranking
 from refloat.generation.request import GenerationRequest
+from refloat.generation.runaway import Cut
 from refloat.parsing.pipeline import TokenLogprob
 from refloat.wire.problem import Problem, ProblemKind
 
@@ -156,12 +157,12 @@ class Session:
             size_bytes = len(text) + _LOGPROB_BYTES * len(logprobs) if logprobs else len(text)
             self._put(Delta(choice.journal.index, text, logprobs), size_bytes)
 
-    def end_choice(self, choice: "Choice", reason: FinishReason) -> None:
+    def end_choice(self, choice: "Choice", reason: FinishReason, cut: Cut | None = None) -> None:
         """A choice is complete; with the last one so is the session."""
         if self._ranking is None:
             if choice.echo:
                 self._put(Delta(choice.journal.index, choice.echo), len(choice.echo))
-            self._put(ChoiceEnd(choice.journal.index, reason))
+            self._put(ChoiceEnd(choice.journal.index, reason, cut))
         else:
             self._ranking.end(choice.journal, choice.prompt_index, reason)
         self._open -= 1

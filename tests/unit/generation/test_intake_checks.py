@@ -318,3 +318,17 @@ def test_prompt_longer_than_the_context_is_counted_and_not_fetched(
         assert "(21 in the prompt" in problem.message
 
     asyncio.run(scene())
+
+
+def test_deadline_holds_while_the_prompt_is_prepared(stage: Stage) -> None:
+    async def stuck(*_: Any, **__: Any) -> list[list[int]]:
+        return await asyncio.get_running_loop().create_future()
+
+    stage.prep.tokenize = stuck
+
+    async def scene() -> None:
+        problem = await stage.refusal(TextPrompt("abc"), deadline_s=0.01)
+        assert problem.kind is ProblemKind.DEADLINE_EXCEEDED
+        stage.assert_clean()
+
+    asyncio.run(scene())
