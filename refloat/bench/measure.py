@@ -1,8 +1,8 @@
 """The measurements: rounds of server and bare engine, interleaved, with distinct prompts each time."""
 
 import random
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
 
 import psutil
 
@@ -12,6 +12,13 @@ from refloat.bench.yardstick import BareEngine
 from refloat.testing.harness import Server
 
 _PROMPT_TOKENS = 48
+_WORDS = (
+    " the of and to in is that it was for on are with as his they at be this from have or by one had"
+    " not but what all were when we there can an your which their said if do will each about how up"
+    " out them then she many some so these would other into has more her two like him see time could"
+    " no make than first been its who now people my made over did down only way find use may water"
+    " long little very after words called just where most know"
+)
 Progress = Callable[[str], None]
 
 
@@ -45,20 +52,29 @@ class TokenCost(NamedTuple):
 
 
 class Prompts:
-    """Prompts nobody has seen: a prefix cache must not help either side."""
+    """Prompts nobody has seen: a prefix cache must not help either side.
 
-    #: Ids that every vocabulary has, and that are no special tokens in those that begin with them.
-    LOW, HIGH = 40, 240
+    They are of whole words. A model that is given scraps of bytes answers with such, and a first
+    token that is no character yet brings no event, so that its time could not be measured.
+    """
 
-    def __init__(self, seed: int = 1) -> None:
+    def __init__(self, words: Sequence[int], seed: int = 1) -> None:
+        """`words`: ids that are words of the model's vocabulary."""
+        self._words = words
         self._random = random.Random(seed)
+
+    @classmethod
+    def for_model(cls, server: Server, model: str, seed: int = 1) -> Self:
+        """From the words of that model. Raises `AssertionError` if they cannot be tokenized."""
+        answer = server.client().post(
+            "/v1/tokenize", {"model": model, "prompt": _WORDS, "add_special_tokens": False}
+        )
+        assert answer.status == 200, answer.text
+        return cls(answer.json()["tokens"], seed)
 
     def take(self, count: int) -> list[list[int]]:
         """`count` random prompts."""
-        return [
-            [self._random.randrange(self.LOW, self.HIGH) for _ in range(_PROMPT_TOKENS)]
-            for _ in range(count)
-        ]
+        return [self._random.choices(self._words, k=_PROMPT_TOKENS) for _ in range(count)]
 
 
 def serve(server: Server, model: str, prompts: list[list[int]], max_tokens: int) -> LoadResult:
@@ -151,7 +167,7 @@ def token_cost(
 ) -> TokenCost:
     """CPU time of the gateway process ÷ tokens streamed, with an engine that costs it nothing."""
     gateway = psutil.Process(server.process.pid)
-    prompts = Prompts(seed=2)
+    prompts = Prompts.for_model(server, model, seed=2)
     costs: list[float] = []
     for round_number in range(-1, rounds):
         before_s = _cpu_s(gateway)

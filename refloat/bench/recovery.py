@@ -77,12 +77,13 @@ def recovery(
     detections: list[float] = []
     resident = 0
     with Server.start(config={"models": [dict(model)]}) as server:
-        prompts = Prompts(seed=3)
+        name = str(model["name"])
+        prompts = Prompts.for_model(server, name, seed=3)
         for round_number in range(-1, rounds):
             began_s = time.perf_counter()
             with bare():
                 load_s = time.perf_counter() - began_s
-            kill = _Kill(server, str(model["name"]))
+            kill = _Kill(server, name)
             outcome = _stream(server.client(timeout_s=_DEADLINE_S), model, prompts, kill)
             server.wait_ready(_DEADLINE_S)
             resident = kill.resident_bytes
@@ -106,8 +107,8 @@ def takeover(model: Mapping[str, Any], *, rounds: int, progress: Progress) -> Ta
     pauses: list[float] = []
     prefills: list[float] = []
     with Server.start(config={"models": [{**model, "spares": 1}]}) as server:
-        client, prompts = server.client(timeout_s=_DEADLINE_S), Prompts(seed=4)
-        name = str(model["name"])
+        client, name = server.client(timeout_s=_DEADLINE_S), str(model["name"])
+        prompts = Prompts.for_model(server, name, seed=4)
         for round_number in range(-1, rounds):
             eventually(lambda: _loaded(client, name) >= 2, deadline_s=_DEADLINE_S, what="a spare")
             (prompt,) = prompts.take(1)

@@ -42,7 +42,7 @@ def run_bench(plan: BenchPlan, progress: Progress) -> list[report.Row]:
         progress("starting the server and the bare engine")
         server = stack.enter_context(Server.start(config={"models": [model]}, log_level="info"))
         bare = stack.enter_context(BareEngine(str(plan.folder), settings))
-        prompts = Prompts()
+        prompts = Prompts.for_model(server, "bench")
         for streams in plan.streams:
             result = measure.throughput(
                 server, "bench", bare, prompts,
