@@ -15,6 +15,7 @@ from refloat import __version__
 from refloat.api.asgi import build_asgi
 from refloat.api.context import ApiContext
 from refloat.api.server import build_server
+from refloat.config.key_rights import read_key_rights
 from refloat.config.keys import read_api_keys
 from refloat.config.names import model_name
 from refloat.config.schema import Config, ModelConfig
@@ -226,6 +227,7 @@ class Gateway:
                 budget=self._budget,
                 settings=self._server,
                 keys=frozenset(read_api_keys(keys)) if keys else frozenset(),
+                rights=read_key_rights(self._server.keys),
                 version=__version__,
                 incidents=self._incidents.store,
                 control=Control({name: m.supervisor for name, m in self._models.items()}),

@@ -46,7 +46,7 @@ class Endpoint:
 
 def build_asgi(context: ApiContext) -> ASGIApp:
     """The application. What `context` holds is used, never owned."""
-    keys = KeyRing(context.keys)
+    keys = KeyRing(context.keys, context.rights)
     document: bytes = b""
 
     async def openapi(call: Call) -> Answer:

@@ -1,4 +1,4 @@
-"""Bearer keys and tenants: who calls, compared in constant time and never written anywhere."""
+"""Bearer keys, tenants and their rights: who calls, compared in constant time and never written."""
 
 import hashlib
 import hmac
@@ -8,27 +8,40 @@ from collections.abc import Iterable
 from starlette.types import Scope
 
 from refloat.api.facts import header_of
+from refloat.api.grant import PLAIN, Grant
+from refloat.config.key_rights import KeyRights
 
 
 class KeyRing:
     """The keys that open this server; an empty ring opens it to everybody."""
 
-    def __init__(self, keys: Iterable[str]) -> None:
-        digests = {_digest(key.strip().encode()) for key in keys if key.strip()}
-        self._digests = sorted(digests)
+    def __init__(self, keys: Iterable[str], rights: Iterable[KeyRights] = ()) -> None:
+        """A key that is in both has what `rights` say."""
+        known: dict[bytes, tuple[str | None, Grant]] = {
+            digest_of(key.strip().encode()): (None, PLAIN) for key in keys if key.strip()
+        }
+        for right in rights:
+            grant = Grant(right.priority, right.finish_orphans, right.max_requests, right.admin)
+            known[right.digest] = (right.name, grant)
+        self._known = dict(sorted(known.items()))
 
     @property
     def is_open(self) -> bool:
         """No key is asked for."""
-        return not self._digests
+        return not self._known
 
-    def tenant_of(self, key: bytes) -> str | None:
-        """The tenant of a key; `None` for a wrong one. Looks at every key, whatever it finds."""
-        given = _digest(key)
-        found = False
-        for digest in self._digests:
-            found |= hmac.compare_digest(given, digest)
-        return f"key-{given.hex()[:12]}" if found else None
+    def holder_of(self, key: bytes) -> tuple[str, Grant] | None:
+        """Tenant and rights of a key; `None` for a wrong one. Looks at every key, whatever it
+        finds."""
+        given = digest_of(key)
+        found: tuple[str | None, Grant] | None = None
+        for digest, holder in self._known.items():
+            if hmac.compare_digest(given, digest):
+                found = holder
+        if found is None:
+            return None
+        name, grant = found
+        return f"key-{name or given.hex()[:12]}", grant
 
 
 def bearer_key(scope: Scope) -> bytes | None:
@@ -71,5 +84,6 @@ def is_local_caller(scope: Scope) -> bool:
     return address.is_loopback
 
 
-def _digest(key: bytes) -> bytes:
+def digest_of(key: bytes) -> bytes:
+    """In place of the key, wherever it is kept."""
     return hashlib.sha256(key).digest()

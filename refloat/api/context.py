@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from refloat.api.allowance import Allowance
+from refloat.config.key_rights import KeyRights
 from refloat.config.schema import ServerConfig
 from refloat.generation.events import Event
 from refloat.generation.request import GenerationRequest, Prompt
@@ -102,8 +104,11 @@ class ApiContext:
     settings: ServerConfig
     keys: frozenset[str] = frozenset()
     """Bearer keys; none: everybody may call."""
+    rights: tuple[KeyRights, ...] = ()
+    """Keys with rights of their own, beside those."""
     version: str = "0"
     control: ControlPort = _NO_CONTROL
     incidents: IncidentStore | None = None
     """Evidence of faults; `None`: none is kept."""
+    allowance: Allowance = field(default_factory=Allowance)
     clock: Callable[[], float] = time.monotonic

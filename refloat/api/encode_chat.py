@@ -12,6 +12,7 @@ from refloat.api.encoder import (
     line_safe,
     sse,
     sse_text_frames,
+    stop_reason,
     token_text,
     usage_body,
 )
@@ -71,7 +72,12 @@ class ChatEncoder:
     def end(self, event: ChoiceEnd) -> bytes:
         """The choice's last chunk."""
         return self._chunk(
-            ChatChunkChoice(event.index, ChatDelta(), finish_reason=event.reason.value)
+            ChatChunkChoice(
+                event.index,
+                ChatDelta(),
+                finish_reason=event.reason.value,
+                stop_reason=stop_reason(event.cut),
+            )
         )
 
     def closing(self, usage: Usage) -> bytes:
@@ -92,6 +98,7 @@ class ChatEncoder:
             message=AnswerMessage(choice.text),
             finish_reason=choice.reason.value,
             logprobs=self._chat_logprobs(choice.logprobs) if self._logprobs else None,
+            stop_reason=stop_reason(choice.cut),
         )
 
     def _chunk(self, choice: ChatChunkChoice) -> bytes:

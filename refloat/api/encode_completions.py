@@ -12,6 +12,7 @@ from refloat.api.encoder import (
     finite_logprob,
     sse,
     sse_text_frames,
+    stop_reason,
     token_text,
     usage_body,
 )
@@ -58,7 +59,8 @@ class CompletionEncoder:
 
     def end(self, event: ChoiceEnd) -> bytes:
         """The choice's last chunk."""
-        return self._chunk(CompletionChoice(event.index, "", finish_reason=event.reason.value))
+        reason, cut = event.reason.value, stop_reason(event.cut)
+        return self._chunk(CompletionChoice(event.index, "", finish_reason=reason, stop_reason=cut))
 
     def closing(self, usage: Usage) -> bytes:
         """The usage chunk, if it was asked for."""
@@ -74,7 +76,8 @@ class CompletionEncoder:
     def _choice(self, index: int, choice: FoldedChoice) -> CompletionChoice:
         assert choice.reason is not None
         logprobs = self._completion_logprobs(index, choice.logprobs) if self._logprobs else None
-        return CompletionChoice(index, choice.text, logprobs, choice.reason.value)
+        reason, cut = choice.reason.value, stop_reason(choice.cut)
+        return CompletionChoice(index, choice.text, logprobs, reason, cut)
 
     def _chunk(self, choice: CompletionChoice) -> bytes:
         return sse(Completion(**self._common, choices=[choice], usage=self._usage_null))

@@ -14,6 +14,7 @@ from refloat.api.schema.answers import (
     UsageBody,
 )
 from refloat.generation.events import ChoiceEnd, Delta, Usage
+from refloat.generation.runaway import Cut
 
 DONE = b"data: [DONE]\n\n"
 _encode = msgspec.json.Encoder().encode
@@ -91,6 +92,11 @@ def usage_body(usage: Usage) -> UsageBody:
         prompt_tokens_details=PromptTokensDetails(usage.cached_tokens),
         completion_tokens_details=CompletionTokensDetails(),
     )
+
+
+def stop_reason(cut: Cut | None) -> str | msgspec.UnsetType:
+    """What is told of a rule that ended a choice; nothing where none did."""
+    return msgspec.UNSET if cut is None else cut.value
 
 
 def finite_logprob(value: float) -> float:

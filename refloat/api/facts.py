@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from starlette.types import Receive, Scope, Send
 
 from refloat.api.errors import Answer
+from refloat.api.grant import PLAIN, Grant
 
 _KEY = "refloat.facts"
 
@@ -16,6 +17,7 @@ class RequestFacts:
 
     request_id: str
     tenant: str = ""
+    grant: Grant = PLAIN
     route: str = "unmatched"
     """The route's template: a closed set, fit for a metric's label."""
     status: int | None = None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from refloat.generation.events import ChoiceEnd, Delta, Event, FinishReason
+from refloat.generation.runaway import Cut
 from refloat.parsing.pipeline import TokenLogprob
 
 
@@ -13,6 +14,7 @@ class FoldedChoice:
     parts: list[str] = field(default_factory=list[str])
     logprobs: list[TokenLogprob] = field(default_factory=list[TokenLogprob])
     reason: FinishReason | None = None
+    cut: Cut | None = None
 
     @property
     def text(self) -> str:
@@ -33,4 +35,5 @@ class Fold:
             choice.parts.append(event.text)
             choice.logprobs.extend(event.logprobs)
         elif isinstance(event, ChoiceEnd):
-            self.choices[event.index].reason = event.reason
+            choice = self.choices[event.index]
+            choice.reason, choice.cut = event.reason, event.cut

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from msgspec import to_builtins
 
 from refloat.api.body import read_json_body
+from refloat.api.caller import Caller, caller_of
 from refloat.api.context import ApiContext, SessionPort
 from refloat.api.encode_chat import ChatEncoder
 from refloat.api.encode_completions import CompletionEncoder
@@ -17,7 +18,7 @@ from refloat.api.facts import Call
 from refloat.api.fold import Fold
 from refloat.api.lookup import served_model
 from refloat.api.sse import EventStream
-from refloat.api.translate import Caller, Order, translate_chat, translate_completion
+from refloat.api.translate import Order, translate_chat, translate_completion
 from refloat.api.watch import ClientWatch
 from refloat.generation.events import Completed, Failed, Usage
 from refloat.generation.request import GenerationRequest
@@ -48,10 +49,15 @@ class Generate:
 
     async def __call__(self, call: Call) -> Answer | None:
         """The whole answer, or `None` once a stream has been sent."""
+        facts = call.facts
+        with self._context.allowance.taken(facts.tenant, facts.grant):
+            return await self._served(call)
+
+    async def _served(self, call: Call) -> Answer | None:
         context = self._context
         limit = context.settings.max_body_bytes
         with await read_json_body(call, limit=limit, budget=context.budget) as body:
-            caller = Caller(call.facts.request_id, call.facts.tenant)
+            caller = caller_of(call, finish_orphans=context.settings.finish_orphans)
             order = self._dialect.translate(body.take(), caller)
             call.facts.model = served_model(context.fleet, order.request.model).name
             if context.settings.log_prompts:

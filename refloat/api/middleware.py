@@ -12,6 +12,7 @@ from refloat.api.auth import KeyRing, bearer_key, is_local_caller, tenant_of_add
 from refloat.api.body import drain_refused_body
 from refloat.api.errors import ClientGoneError, error_answer, internal_problem
 from refloat.api.facts import Call, RequestFacts, attach, facts_of, header_of, send_answer
+from refloat.api.grant import Grant
 from refloat.observe.log import get_logger
 from refloat.observe.metrics import Metrics
 from refloat.wire.problem import Problem, ProblemError, ProblemKind
@@ -120,18 +121,21 @@ class AuthGate:
             if scope["path"].startswith(ADMIN_PREFIX):
                 _check_operator(scope)
         else:
-            facts.tenant = self._tenant(scope)
+            facts.tenant, facts.grant = self._holder(scope)
+            if scope["path"].startswith(ADMIN_PREFIX) and not facts.grant.is_admin:
+                message = "This key does not open the operator's routes."
+                raise ProblemError.of(ProblemKind.FORBIDDEN, message)
         await self._app(scope, receive, send)
 
-    def _tenant(self, scope: Scope) -> str:
+    def _holder(self, scope: Scope) -> tuple[str, Grant]:
         key = bearer_key(scope)
         if key is None:
             message = "No API key: send it as 'Authorization: Bearer KEY'."
             raise ProblemError.of(ProblemKind.INVALID_API_KEY, message)
-        tenant = self._keys.tenant_of(key)
-        if tenant is None:
+        holder = self._keys.holder_of(key)
+        if holder is None:
             raise ProblemError.of(ProblemKind.INVALID_API_KEY, "This API key is not known here.")
-        return tenant
+        return holder
 
 
 def _check_operator(scope: Scope) -> None:
@@ -140,11 +144,13 @@ def _check_operator(scope: Scope) -> None:
     is_passed_on = any(header_of(scope, name) is not None for name in _PROXY_HEADERS)
     if is_passed_on or not is_local_caller(scope):
         message = (
-            "Without keys (setting api_key_file) this route answers callers on this machine only."
+            "Without keys (api_key_file, keys) this route answers callers on this machine only."
         )
         raise ProblemError.of(ProblemKind.FORBIDDEN, message)
     if header_of(scope, b"origin") is not None:
-        message = "Without keys (setting api_key_file) this route does not answer web pages."
+        message = (
+            "Without keys (api_key_file, keys) this route answers this machine's callers only."
+        )
         raise ProblemError.of(ProblemKind.FORBIDDEN, message)
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from refloat.api.caller import Caller, deadline_s, retention_of
 from refloat.api.errors import invalid
 from refloat.api.schema.chat import CHAT_DECODER, ChatBody, chat_prompt, check_chat
 from refloat.api.schema.checks import stop_strings, stop_token_ids
@@ -13,6 +14,7 @@ from refloat.api.schema.completions import (
 )
 from refloat.api.schema.decode import decode_body
 from refloat.api.schema.shared import GenerationBody, include_usage
+from refloat.api.schema.unsupported import CHAT, COMPLETIONS
 from refloat.generation.request import GenerationRequest, Sampling
 
 COMPLETION_MAX_TOKENS = 16
@@ -20,14 +22,6 @@ COMPLETION_MAX_TOKENS = 16
 _SMALLEST_TOP_P = 1e-6
 #: ... and no 1; so much of the likeliest token's chance only that token has.
 _LARGEST_MIN_P = 1 - 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """What of a request is not in its body."""
-
-    request_id: str
-    tenant: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +52,9 @@ def translate_chat(data: bytes, caller: Caller) -> Order:
         max_tokens_param=limit_param,
         prompt_param="messages",
         body_bytes=len(data),
+        deadline_s=deadline_s(body, caller),
+        priority=caller.priority,
+        retention=retention_of(body, caller, CHAT, data),
     )
     return _order(body, request, body.top_logprobs or 0)
 
@@ -79,6 +76,9 @@ def translate_completion(data: bytes, caller: Caller) -> Order:
         default_max_tokens=COMPLETION_MAX_TOKENS,
         prompt_param="prompt",
         body_bytes=len(data),
+        deadline_s=deadline_s(body, caller),
+        priority=caller.priority,
+        retention=retention_of(body, caller, COMPLETIONS, data),
     )
     return _order(body, request, body.logprobs or 0)
 

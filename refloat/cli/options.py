@@ -18,7 +18,10 @@ EPILOG = (
 )
 
 _PANELS: dict[str, tuple[str, ...]] = {
-    "Server": ("host", "port", "api_key_file", "allow_open", "cors_origins", "metrics"),
+    "Server": (
+        "host", "port", "api_key_file", "keys", "finish_orphans", "allow_open", "cors_origins",
+        "metrics",
+    ),
     "Logging": ("log_level", "log_format", "log_prompts"),
     "Evidence of faults": ("max_incidents", "max_incident_bytes", "kernel_log"),
     "Limits and deadlines": (

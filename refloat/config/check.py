@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from refloat.config.key_rights import KeyRightsError, read_key_rights
 from refloat.config.keys import KeyFileError, read_api_keys
 from refloat.config.ladder import LadderError, parse_ladder
 from refloat.config.names import MAX_NAME_CHARACTERS, model_name
@@ -52,11 +53,15 @@ def _server_errors(server: ServerConfig) -> Iterator[str]:
             read_api_keys(server.api_key_file)
         except KeyFileError as error:
             yield f"api_key_file: {error}"
-    elif not is_loopback(server.host) and not server.allow_open:
+    elif not server.keys and not is_loopback(server.host) and not server.allow_open:
         yield (
             f"host {server.host or '(empty)'} can be reached from other machines and no key is set: "
             "give --api-key-file, or --allow-open if that is meant"
         )
+    try:
+        read_key_rights(server.keys)
+    except KeyRightsError as error:
+        yield str(error)
     if server.memory_budget_bytes < server.max_body_bytes:
         yield (
             f"memory_budget_bytes ({server.memory_budget_bytes}) is smaller than max_body_bytes "

@@ -149,9 +149,18 @@ def _located(key: str, value: Any, base: Path) -> Any:
     """Paths made absolute: in a file they are relative to it, else to the working directory."""
     if key == "model" and isinstance(value, str):
         return locate_model(value, base)
+    if key == "keys":
+        return [_located_key(entry, base) for entry in value]
     if key in PATH_KEYS and isinstance(value, str):
         return os.path.abspath(base / Path(value).expanduser())
     return value
+
+
+def _located_key(entry: dict[str, Any], base: Path) -> dict[str, Any]:
+    path = entry.get("key_file")
+    if not isinstance(path, str):
+        return entry
+    return {**entry, "key_file": os.path.abspath(base / Path(path).expanduser())}
 
 
 def _read_environment(layers: _Layers, environ: Mapping[str, str]) -> None:

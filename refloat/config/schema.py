@@ -126,6 +126,21 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         str | None,
         Meta(description="File with one bearer key a line; then every route asks for one"),
     ] = None
+    keys: Annotated[
+        list[dict[str, Any]],
+        Meta(
+            description="Keys with rights of their own: [{name, key_file or sha256, priority, "
+            "finish_orphans, max_requests, admin}]"
+        ),
+    ] = []
+    finish_orphans: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Answers of one tenant that go on to their end without their client, where "
+            "requests say on_disconnect: finish; 0: none may",
+        ),
+    ] = 0
     allow_open: Annotated[
         bool, Meta(description="Listen beyond loopback although no key is set")
     ] = False

@@ -54,6 +54,23 @@ class Sampling(msgspec.Struct, frozen=True):
     logprobs: bool = False
 
 
+class Retention(msgspec.Struct, frozen=True):
+    """What is to become of an answer beside being sent to the client that asked for it."""
+
+    stream: bool = False
+    """The client reads it as it comes."""
+    cancel: bool = False
+    """In so many words: nothing of it is to go on without its client."""
+    finish_quota: int = 0
+    """It goes on to its end without its client, if no more than so many of its tenant do; 0: not."""
+    idempotency_key: str | None = None
+    """A repeated request with the same one gets the same answer."""
+    sdk_retry: int | None = None
+    """How often an SDK that retries by itself has tried this before; `None`: it is none."""
+    body_digest: bytes = b""
+    """Of route and body; empty where neither of the two above is there."""
+
+
 class GenerationRequest(msgspec.Struct, frozen=True):
     """One client request: `len(prompts) * n` answers, all or none."""
 
@@ -80,3 +97,5 @@ class GenerationRequest(msgspec.Struct, frozen=True):
     """Granted with the caller's key, never chosen by the caller. In the waiting line a higher one goes
     first, whoever came earlier; among equals the order is what it is without priorities. Preemption
     takes the lower ones first."""
+    retention: Retention | None = None
+    """`None`: nothing beyond this client's connection."""

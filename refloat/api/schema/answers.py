@@ -69,6 +69,8 @@ class ChatChoice(msgspec.Struct):
     message: AnswerMessage
     finish_reason: str
     logprobs: ChatLogprobs | None = None
+    stop_reason: str | msgspec.UnsetType = msgspec.UNSET
+    """Only where a rule against runaway answers ended it: `max_generation_s` or `repetition`."""
 
 
 class ChatCompletion(msgspec.Struct):
@@ -97,6 +99,7 @@ class ChatChunkChoice(msgspec.Struct):
     delta: ChatDelta
     logprobs: ChatLogprobs | None = None
     finish_reason: str | None = None
+    stop_reason: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class ChatChunk(msgspec.Struct):
@@ -127,6 +130,7 @@ class CompletionChoice(msgspec.Struct):
     text: str
     logprobs: CompletionLogprobs | None = None
     finish_reason: str | None = None
+    stop_reason: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Completion(msgspec.Struct):

@@ -20,6 +20,8 @@ MAX_METADATA = 16
 MAX_METADATA_KEY_CHARS = 64
 MAX_METADATA_VALUE_CHARS = 512
 MAX_LABEL_CHARS = 4096
+#: A deadline beyond a day is none.
+MAX_TIMEOUT_S = 86_400
 
 
 class Range(NamedTuple):
@@ -54,6 +56,7 @@ SHARED_RANGES: tuple[Range, ...] = (
     Range("presence_penalty", -2, 2),
     Range("frequency_penalty", -2, 2),
     Range("repetition_penalty", 0, 10, above=True),
+    Range("request_timeout_s", 0, MAX_TIMEOUT_S, above=True),
 )
 
 

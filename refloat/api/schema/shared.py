@@ -13,6 +13,9 @@ from refloat.api.schema.checks import (
 )
 from refloat.api.schema.unsupported import check_supported, check_top_level
 
+#: What may become of a generation whose client leaves.
+LEAVINGS = ("cancel", "finish")
+
 
 class StreamOptions(msgspec.Struct):
     """What a stream should tell beside the text."""
@@ -44,6 +47,8 @@ class GenerationBody(msgspec.Struct, kw_only=True):
     ignore_eos: bool | None = None
     user: str | None = None
     metadata: dict[str, str] | None = None
+    request_timeout_s: float | None = None
+    on_disconnect: str | None = None
     logit_bias: Any = None
 
 
@@ -51,6 +56,9 @@ def check_shared(route: str, body: GenerationBody) -> None:
     """Everything about the shared fields but their use. Raises `ProblemError`."""
     check_model(body.model)
     check_ranges(body, SHARED_RANGES)
+    if body.on_disconnect not in (None, *LEAVINGS):
+        message = f"on_disconnect has to be one of {', '.join(LEAVINGS)}."
+        raise invalid(message, "on_disconnect")
     check_labels(body, ("user",))
     check_metadata(body.metadata)
     if body.stream_options is not None:

@@ -12,6 +12,7 @@ import pytest
 from refloat.api.asgi import build_asgi
 from refloat.api.context import ApiContext
 from refloat.api.server import HttpServer, bind, build_server
+from refloat.config.key_rights import KeyRights
 from refloat.config.schema import ServerConfig
 from refloat.generation.budget import ByteBudget
 from refloat.generation.events import ChoiceEnd, Completed, Delta, Event, FinishReason, Usage
@@ -206,6 +207,7 @@ def make_gateway(
     settings: ServerConfig | None = None,
     *,
     keys: Sequence[str] = (),
+    rights: tuple[KeyRights, ...] = (),
     incidents: IncidentStore | None = None,
 ) -> Gateway:
     """Everything but the server."""
@@ -220,6 +222,7 @@ def make_gateway(
         budget=budget,
         settings=settings,
         keys=frozenset(keys),
+        rights=rights,
         version="1.2.3",
         control=FakeControl(),
         incidents=incidents,
@@ -269,9 +272,15 @@ def gateway_with() -> Generator[Callable[..., Gateway]]:
     made: list[Gateway] = []
 
     def make(
-        *, keys: Sequence[str] = (), incidents: IncidentStore | None = None, **settings: Any
+        *,
+        keys: Sequence[str] = (),
+        rights: tuple[KeyRights, ...] = (),
+        incidents: IncidentStore | None = None,
+        **settings: Any,
     ) -> Gateway:
-        gateway = start(make_gateway(ServerConfig(**settings), keys=keys, incidents=incidents))
+        gateway = start(
+            make_gateway(ServerConfig(**settings), keys=keys, rights=rights, incidents=incidents)
+        )
         made.append(gateway)
         return gateway
 

@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from refloat.api.caller import Caller
 from refloat.api.schema.chat import RESERVED_TEMPLATE_KWARGS, ChatBody
-from refloat.api.translate import Caller, Order, translate_chat
+from refloat.api.translate import Order, translate_chat
 from refloat.generation.request import ChatPrompt
 from refloat.wire.problem import Problem, ProblemError, ProblemKind
 
@@ -62,6 +63,8 @@ WRONG_TYPES: dict[str, Any] = {
     "ignore_eos": 1,
     "user": 5,
     "metadata": [],
+    "request_timeout_s": "30",
+    "on_disconnect": True,
     "logit_bias": "x",
     "logprobs": 1,
     "top_logprobs": "1",

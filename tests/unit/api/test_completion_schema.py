@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from refloat.api.caller import Caller
 from refloat.api.schema.chat import ChatBody
 from refloat.api.schema.completions import CompletionBody
 from refloat.api.schema.unsupported import CHAT, COMPLETIONS, UNSUPPORTED
-from refloat.api.translate import Caller, Order, translate_chat, translate_completion
+from refloat.api.translate import Order, translate_chat, translate_completion
 from refloat.generation.request import TextPrompt, TokenPrompt
 from refloat.wire.problem import Problem, ProblemError, ProblemKind
 

@@ -92,9 +92,9 @@ def test_ring_without_keys_is_open() -> None:
     assert KeyRing([]).is_open
     assert KeyRing(["", " \n"]).is_open
     ring = KeyRing(["a", "b"])
-    assert ring.tenant_of(b"a") != ring.tenant_of(b"b")
-    assert ring.tenant_of(b"c") is None
-    assert ring.tenant_of(b"\xff") is None
+    assert ring.holder_of(b"a") != ring.holder_of(b"b")
+    assert ring.holder_of(b"c") is None
+    assert ring.holder_of(b"\xff") is None
 
 
 @pytest.mark.parametrize(
