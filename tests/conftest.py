@@ -1,5 +1,6 @@
-"""Shared by all tests: the default model, fetched and converted once for every run and process."""
+"""Shared by all tests: a home of their own, and the default model, fetched and converted once."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,14 @@ from refloat.config.schema import ModelConfig
 from refloat.models.resolve import resolve
 
 ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A `$REFLOAT_HOME` for what a test starts without giving it one: never the developer's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("REFLOAT_HOME", str(tmp_path_factory.mktemp("own-home")))
+        yield
 
 
 @pytest.fixture(scope="session")

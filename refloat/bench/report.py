@@ -7,6 +7,7 @@ from typing import NamedTuple
 import psutil
 
 from refloat.bench.measure import FirstToken, Throughput, TokenCost
+from refloat.bench.neighbour import Neighbour
 from refloat.bench.paired import Estimate
 from refloat.bench.recovery import JournalCost, Recovery, Takeover
 
@@ -104,6 +105,16 @@ def journal_row(result: JournalCost) -> Row:
     """The journal's part of a token's cost."""
     detail = f"{_show(result.accept_us, '{:.2f}')} µs, {result.bytes_per_token:.0f} bytes"
     return Row("journal, each token", detail, "", "")
+
+
+def neighbour_row(result: Neighbour) -> Row:
+    """What another model's losses cost."""
+    detail = (
+        f"{_show(result.ratio, '{:.2f}')}; {result.beside_s.median * 1e3:.1f} of "
+        f"{result.calm_s.median * 1e3:.1f} ms; {result.failed} requests failed"
+    )
+    what = "latency while another model's worker is killed and rebuilt ÷ latency in peace"
+    return Row(what, detail, "no request fails", _verdict(not result.failed))
 
 
 def machine() -> str:

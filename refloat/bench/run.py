@@ -8,6 +8,7 @@ from typing import Any
 
 from refloat.bench import measure, recovery, report
 from refloat.bench.measure import Progress, Prompts
+from refloat.bench.neighbour import neighbour
 from refloat.bench.yardstick import BareEngine
 from refloat.testing.harness import Server
 
@@ -70,6 +71,7 @@ def run_recovery(plan: BenchPlan, progress: Progress) -> list[report.Row]:
         *report.recovery_rows(cold),
         report.takeover_row(warm),
         report.journal_row(recovery.journal_cost(plan.rounds)),
+        report.neighbour_row(neighbour(rounds=plan.rounds, progress=progress)),
     ]
 
 
