@@ -4,10 +4,16 @@ A place is taken when an attempt is sent and freed only when the worker has said
 ended (or refused it): cancelling asks, it does not free.
 """
 
+from collections.abc import Sequence
+
+from refloat.generation.answer_lengths import AnswerLengths
 from refloat.generation.choice import Choice
-from refloat.generation.prefix import PrefixIndex, chain
-from refloat.generation.scheduler import Room, blocks_wanted
+from refloat.generation.preemption import Running
+from refloat.generation.prefix import PrefixIndex
+from refloat.generation.scheduler import Room, longest
 from refloat.kv.blocks import BlockLedger
+from refloat.kv.forecast import Load
+from refloat.kv.prefix import chain
 from refloat.supervisor.fleet import Replica
 from refloat.wire.messages import Cancel
 
@@ -16,21 +22,34 @@ Key = tuple[int, int]
 
 #: A hybrid engine is asked for two tokens where one is wanted, so it may compute one more.
 _HYBRID_HEAD_ROOM = 1
+#: The worker may be in the step after the one that was heard of, and begin another before a cancel
+#: reaches it; the blocks come back after that. A hybrid engine may take one step more for it.
+_STEPS_AHEAD = 3
+_HYBRID_STEPS_AHEAD = 4
 
 
 class ReplicaAccount:
     """One life of one worker. Dropped whole when the worker is lost."""
 
-    def __init__(self, replica: Replica, *, prefix_caching: bool) -> None:
+    def __init__(
+        self, replica: Replica, *, prefix_caching: bool, lengths: AnswerLengths | None = None
+    ) -> None:
+        """`lengths`: of the model's answers, which are expected to go on like that."""
         self.replica = replica
         self.capabilities = replica.capabilities
         self.is_suspect = False
         """Gets nothing new while set."""
         cache = replica.cache if replica.capabilities.blocks else None
-        self.ledger = BlockLedger(cache.num_blocks, cache.block_size) if cache else None
+        can_grow, is_hybrid = self.capabilities.token_resume, self.capabilities.hybrid
+        self.ledger: BlockLedger | None = None
+        if cache is not None:
+            is_sharing = prefix_caching and can_grow and not is_hybrid
+            self.ledger = BlockLedger(cache.num_blocks, cache.block_size, is_sharing=is_sharing)
         self._prefix = (
             PrefixIndex(cache.block_size, cache.num_blocks) if cache and prefix_caching else None
         )
+        self._lengths = lengths if lengths is not None else AnswerLengths()
+        self._steps = _HYBRID_STEPS_AHEAD if is_hybrid else _STEPS_AHEAD
         self._slots = min(replica.max_num_seqs, self.capabilities.capacity)
         if not self.capabilities.batch:
             self._slots = 1
@@ -38,65 +57,79 @@ class ReplicaAccount:
         self._given_up: set[Key] = set()
         self._unstarted: dict[Key, int] = {}
         self._unstarted_tokens = 0
+        self._is_crowded = False
 
     @property
     def held(self) -> int:
         """Attempts that take a place, those given up included."""
         return len(self._held)
 
+    @property
+    def leaving(self) -> int:
+        """Attempts that were given up and take their place still."""
+        return len(self._given_up)
+
     def room(self) -> Room:
         """What is left, for the scheduler."""
-        ledger = self.ledger
         return Room(
             worker_id=self.replica.worker_id,
-            slots=self._slots - len(self._held),
-            blocks=ledger.free if ledger else None,
-            total_blocks=ledger.total if ledger else 0,
-            block_size=ledger.block_size if ledger else 1,
+            slots=0 if self._is_crowded else self._slots - len(self._held),
+            ledger=self.ledger,
+            loads=self._loads,
+            is_whole=not self.capabilities.token_resume,
             head_room=_HYBRID_HEAD_ROOM if self.capabilities.hybrid else 0,
+            steps=self._steps,
             unstarted=len(self._unstarted),
             unstarted_tokens=self._unstarted_tokens,
         )
 
     def can_ever_hold(self, choice: Choice) -> bool:
         """Whether the cache is large enough for it when it is alone."""
-        return blocks_wanted(choice.journal.tokens_needed, self.room()) is not None
+        return longest(choice.journal.tokens_needed, self.room()) is not None
 
     def give(self, choice: Choice) -> None:
-        """Send the next attempt. Raises `ValueError` if it does not fit (the scheduler saw to it)."""
+        """Send the next attempt. Raises `ValueError` if it can never fit."""
         journal = choice.journal
         key = (journal.generation, journal.attempt + 1)
+        tokens = len(journal.prompt) + len(journal.emitted)
         if self.ledger is not None:
-            wanted = blocks_wanted(journal.tokens_needed, self.room())
-            if wanted is None:
+            limit = longest(journal.tokens_needed, self.room())
+            if limit is None:
                 raise ValueError(f"{key} can never fit worker {self.replica.worker_id}")
-            self.ledger.reserve(key, wanted * self.ledger.block_size)
+            is_whole = not self.capabilities.token_resume
+            hashes = choice.chain.hashes(self.ledger.block_size) if self.ledger.is_sharing else ()
+            self.ledger.enter(key, limit if is_whole else tokens, limit=limit, hashes=hashes)
         if self._prefix is not None:
             choice.session.note_cached(choice.prompt_index, self._prefix.lookup(choice.chain))
         self._held[key] = choice
         choice.worker_id = self.replica.worker_id
-        prefill = len(journal.prompt) + len(journal.emitted)
-        self._unstarted[key] = prefill
-        self._unstarted_tokens += prefill
+        self._unstarted[key] = tokens
+        self._unstarted_tokens += tokens
         self.replica.send(journal.dispatch())
 
     def owner(self, key: Key) -> Choice | None:
         """Whose attempt this is; `None` if nobody wants its outputs (any longer)."""
         return None if key in self._given_up else self._held.get(key)
 
-    def started(self, key: Key) -> None:
-        """The attempt has brought its first token: its prompt has been computed."""
-        prefill = self._unstarted.pop(key, 0)
-        self._unstarted_tokens -= prefill
-        choice = self._held.get(key)
-        if prefill and choice is not None and self._prefix is not None:
-            self._prefix.insert(choice.chain.hashes(self._prefix.block_size))
+    def observe(self, used_blocks: int) -> bool:
+        """What the engine had in use in a step, before that step's tokens are counted. `False`: it
+        does not share what it is believed to share."""
+        return self.ledger is None or self.ledger.observe(used_blocks)
+
+    def grew(self, key: Key, count: int) -> None:
+        """The attempt has brought tokens; with the first its prompt has been computed."""
+        if self._unstarted and key in self._unstarted:
+            self._started(key)
+        if self.ledger is not None and self.capabilities.token_resume:
+            self.ledger.grow(key, count)
 
     def give_up(self, choice: Choice) -> None:
         """Nobody wants more of the choice's present attempt: ask the worker to stop it."""
         key = (choice.journal.generation, choice.journal.attempt)
         if self.owner(key) is choice:
             self._given_up.add(key)
+            if self.ledger is not None:
+                self.ledger.leave(key)
             self.replica.send(Cancel(*key))
 
     def settle(self, key: Key) -> None:
@@ -104,6 +137,7 @@ class ReplicaAccount:
         choice = self._held.pop(key, None)
         if choice is None:
             return
+        self._is_crowded = False
         if self.ledger is not None:
             self.ledger.release(key)
         is_computed = key not in self._unstarted
@@ -111,6 +145,39 @@ class ReplicaAccount:
         self._given_up.discard(key)
         if is_computed and choice.journal.attempt == key[1]:
             self._remember(choice)
+
+    def give_nothing_more(self) -> None:
+        """The worker has found that it has no room: it gets nothing new before somebody there ends."""
+        self._is_crowded = bool(self._held)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether somebody has to be stopped now, so that the others find their blocks."""
+        ledger = self.ledger
+        return (
+            ledger is not None
+            and self.capabilities.token_resume
+            and ledger.need(self._steps) > ledger.total
+        )
+
+    def running(self) -> list[Running]:
+        """Those that are there to stay, for the choice of one to stop."""
+        return [
+            Running(
+                choice.journal.generation,
+                choice.journal.tenant,
+                choice.session.request.priority,
+                choice.journal.params.temperature > 0,
+            )
+            for choice in self.owners()
+        ]
+
+    def find(self, generation: int) -> Choice | None:
+        """Whose present attempt is here."""
+        for choice in self.owners():
+            if choice.journal.generation == generation:
+                return choice
+        return None
 
     def owners(self) -> list[Choice]:
         """Choices whose present attempt is here, in the order in which they were sent."""
@@ -120,12 +187,30 @@ class ReplicaAccount:
         """Choices of which any attempt is here, those given up included."""
         return list(dict.fromkeys(self._held.values()))
 
+    def _loads(self) -> list[Load]:
+        ledger = self.ledger
+        if ledger is None:
+            return []
+        return [
+            Load(ledger.own_tokens(key), choice.expected_left(self._lengths))
+            for key, choice in self._held.items()
+            if key not in self._given_up
+        ]
+
+    def _started(self, key: Key) -> None:
+        self._unstarted_tokens -= self._unstarted.pop(key)
+        if self.ledger is not None:
+            self.ledger.computed(key)
+        choice = self._held.get(key)
+        if choice is not None and self._prefix is not None:
+            self._prefix.insert(choice.chain.hashes(self._prefix.block_size))
+
     def _remember(self, choice: Choice) -> None:
         """The whole sequence is cached now, but for its last token, which was never computed."""
         prefix = self._prefix
         if prefix is None:
             return
         journal = choice.journal
-        ids = (journal.prompt + journal.emitted)[:-1]
+        ids: Sequence[int] = (journal.prompt + journal.emitted)[:-1]
         known = choice.chain.hashes(prefix.block_size)
         prefix.insert(chain(ids, prefix.block_size, known))

@@ -3,6 +3,7 @@
 Turns what the journal accepted into text and hands it to the session. Decides nothing about workers.
 """
 
+from refloat.generation.answer_lengths import AnswerLengths
 from refloat.generation.events import FinishReason
 from refloat.generation.journal import Accepted, Journal
 from refloat.generation.ports import Pipeline
@@ -67,13 +68,21 @@ class Choice:
         self.worker_id: int | None = None
         """Who was sent the present attempt."""
 
-    @property
-    def waiting(self) -> Waiting:
-        """As the scheduler sees it."""
+    def waiting(self, lengths: AnswerLengths) -> Waiting:
+        """As the scheduler sees it, if it becomes as long as answers were of late."""
         journal = self.journal
         return Waiting(
-            journal.generation, journal.tokens_needed, len(journal.prompt) + len(journal.emitted)
+            journal.generation,
+            len(journal.prompt) + len(journal.emitted),
+            self.expected_left(lengths),
+            journal.tokens_needed,
+            self.chain.hashes,
         )
+
+    def expected_left(self, lengths: AnswerLengths) -> int:
+        """Tokens that it is expected to bring yet."""
+        emitted = len(self.journal.emitted)
+        return lengths.left(emitted, self.journal.params.max_tokens - emitted)
 
     @property
     def held_bytes(self) -> int:

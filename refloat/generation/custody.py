@@ -19,6 +19,7 @@ from refloat.generation.outcome import (
     with_incident,
     with_progress,
 )
+from refloat.generation.preemptor import Preemptor
 from refloat.generation.queue import WaitingLine
 from refloat.generation.session import Session
 from refloat.generation.states import GenerationEvent, GenerationState
@@ -53,6 +54,7 @@ class Custody:
         self.fates = Fates()
         self.suspects = Suspects()
         self.trials = Trials(self.suspects, self.line, self.accounts)
+        self.preemptor = Preemptor(limits, self.line, self.accounts, self.suspects, self.meter)
         self._max_resumes = limits.max_resumes
         self._charges = charges
         self._drain_rate = DrainRate(limits.retry_after_s)
@@ -70,7 +72,7 @@ class Custody:
         choice = self.line.get(generation)
         self.line.remove(choice)
         self.accounts[worker_id].give(choice)
-        if choice.journal.attempt > 1:
+        if choice.resumes:
             self.log.info(
                 "generation_resumed",
                 worker=worker_id,
@@ -84,6 +86,7 @@ class Custody:
         """The choice is done by its own terms, whether or not its worker knows that."""
         if not has_ended:
             account.give_up(choice)
+        self.preemptor.lengths.note(len(choice.journal.emitted))
         self.suspects.ended(choice.journal.generation)
         self.fates.ended(choice.journal.generation, choice.journal.state)
         self.meter.ended(choice.journal.state)
@@ -131,9 +134,7 @@ class Custody:
             return
         self.log.info("suspect_acquitted", request_id=choice.session.request.request_id)
         if self.suspects.alone and account.capabilities.token_resume:
-            account.give_up(choice)
-            journal.apply(GenerationEvent.LOSE)
-            self.line.park(choice)
+            self.preemptor.stop(account, choice, "trial")
 
     def lose(self, account: ReplicaAccount, loss: ReplicaLoss) -> Rebuild:
         """A replica is gone: park what it was running, but for one that is convicted of it."""

@@ -8,7 +8,6 @@ as prompt + emitted ids (`custody.py` says what ends instead). Deadlines are wat
 import asyncio
 import time
 from collections.abc import Callable
-from itertools import chain
 from typing import NoReturn
 
 from refloat.generation.account import ReplicaAccount
@@ -23,7 +22,6 @@ from refloat.generation.meter import Levels
 from refloat.generation.outcome import deadline_exceeded, never_fits, not_recovered
 from refloat.generation.scheduler import Pace, Room, decide
 from refloat.generation.session import Session
-from refloat.generation.states import GenerationState
 from refloat.observe.metrics import Metrics
 from refloat.supervisor.fleet import (
     Availability,
@@ -33,7 +31,7 @@ from refloat.supervisor.fleet import (
     Replica,
     ReplicaLoss,
 )
-from refloat.wire.messages import Output, Refused, Step
+from refloat.wire.messages import ENDED_PREEMPTED, Output, Refused, Step
 
 #: Waiting for such a model is over at once.
 _HOPELESS = frozenset({Availability.FAILED, Availability.UNLOADED})
@@ -91,8 +89,7 @@ class Dispatch:
         if problem is not None:
             raise problem.raised()
         choices = session.choices
-        everyone = chain(self._custody.line, choices)
-        startable = len(decide((choice.waiting for choice in everyone), self._rooms(), None))
+        startable = self._custody.preemptor.startable(choices, self._rooms())
         if not self._custody.line.has_room_for(choices, startable):
             raise queue_full(self.model, self._custody.back_in_s()).raised()
         session.admitted_s = self.clock()
@@ -104,13 +101,18 @@ class Dispatch:
         self._custody.abandon(session)
         self._pump()
 
+    def has_waiting(self, but: frozenset[Session]) -> bool:
+        """Whether any session but those waits for a place on a worker that is there."""
+        waiting = self._custody.waiting_sessions() if self._custody.accounts else ()
+        return any(session not in but for session in waiting)
+
     # --- for the supervisor -----------------------------------------------------------------------
 
     def replica_ready(self, replica: Replica) -> None:
         """A worker is ready: its cache is empty, whatever an earlier one held."""
-        self._custody.accounts[replica.worker_id] = ReplicaAccount(
-            replica, prefix_caching=self.limits.prefix_caching
-        )
+        lengths, caching = self._custody.preemptor.lengths, self.limits.prefix_caching
+        account = ReplicaAccount(replica, prefix_caching=caching, lengths=lengths)
+        self._custody.accounts[replica.worker_id] = account
         self._note_readiness()
         self._pump()
 
@@ -119,12 +121,16 @@ class Dispatch:
         account = self._custody.accounts.get(worker_id)
         if account is None:
             return
+        if not account.observe(step.used_blocks):
+            self._custody.log.warning("prefix_sharing_not_seen", worker=worker_id)
         now_s = self.clock()
         tokens = 0
         for output in step.outputs:
             tokens += self._take(account, output, now_s)
         if tokens:
             self._meter.generated_tokens.inc(tokens)
+        if account.is_short:
+            self._custody.preemptor.relieve(account)
         if self._custody.line or self._idle_waiters:
             self._pump()
 
@@ -215,17 +221,16 @@ class Dispatch:
         has_ended = output.ended is not None
         choice = account.owner(key)
         if choice is None:
+            account.grew(key, len(output.ids))
             if has_ended:
                 account.settle(key)
             return 0
         count = 0
         journal = choice.journal
-        is_first = journal.state is GenerationState.DISPATCHED
         accepted = journal.accept(output)
         if isinstance(accepted, Accepted) and accepted.ids:
             count = len(accepted.ids)
-            if is_first:
-                account.started(key)
+            account.grew(key, count)
             self._note_time(choice, now_s)
             if choice.advance(accepted, now_s):
                 self._custody.complete(account, choice, has_ended=has_ended)
@@ -233,7 +238,9 @@ class Dispatch:
                 self._custody.advanced(account, choice)
         if has_ended:
             account.settle(key)
-        if (has_ended or not isinstance(accepted, Accepted)) and not journal.is_terminal:
+        if output.ended == ENDED_PREEMPTED and not journal.is_terminal:
+            self._custody.preemptor.given_back(account, choice)
+        elif (has_ended or not isinstance(accepted, Accepted)) and not journal.is_terminal:
             self._custody.distrust(account, choice)
         return count
 
@@ -247,13 +254,13 @@ class Dispatch:
 
     def _pump(self) -> None:
         """Send whatever may go now. Ends every entry point."""
-        line, suspects = self._custody.line, self._custody.suspects
+        line = self._custody.line
         self._custody.send_suspect()
         while line and (rooms := self._rooms()):
             self._refuse_oversized()
-            free = (c.waiting for c in line if not suspects.must_be_alone(c.journal.generation))
-            assignments = decide(free, rooms, self._pace)
+            assignments = decide(self._custody.preemptor.waiting(), rooms, self._pace)
             if not assignments:
+                self._custody.preemptor.make_fair(self._custody.trials.open_accounts())
                 break
             for generation, worker_id in assignments:
                 self._custody.send(generation, worker_id)

@@ -1,6 +1,7 @@
 """The figures that bound one model's generations. Values only; each is read where it is applied."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from refloat.config.schema import ModelConfig, ServerConfig
 
@@ -30,6 +31,11 @@ class Limits:
     next step can compute whole."""
     step_tokens: int = 512
     """Tokens one step computes (`max_num_batched_tokens`)."""
+    is_fair: bool = True
+    """Whether a generation is stopped for a while when its tenant has more than its share of the slots
+    and another tenant waits."""
+    tenant_weights: Mapping[str, float] = field(default_factory=dict[str, float])
+    """Of those tenants whose share of the slots is not to be the same as everybody's, 1."""
     prefix_caching: bool = True
     """Whether the engine keeps finished prompts, so that hits are worth counting."""
     sweep_interval_s: float = 0.1

@@ -27,6 +27,8 @@ class Meter:
         self.cached_tokens = metrics.cached_tokens.labels(model)
         self.aborted = metrics.aborted.labels(model)
         self.convictions = metrics.convictions.labels(model)
+        self._preemptions = metrics.preemptions
+        self._model = model
         self._ended = {
             state: metrics.generations.labels(model, state.value) for state in GenerationState
         }
@@ -45,3 +47,7 @@ class Meter:
     def ended(self, state: GenerationState) -> None:
         """A generation reached this terminal state."""
         self._ended[state].inc()
+
+    def preempted(self, why: str) -> None:
+        """A generation had to make room."""
+        self._preemptions.labels(self._model, why).inc()

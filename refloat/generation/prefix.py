@@ -1,30 +1,13 @@
 """What an engine's prefix cache probably holds, by our own account. Pure; one for a worker's life.
 
 The engine gives no count of cached tokens for a request, so `usage` gets it from here. A sequence
-is a chain of full blocks; each is known by the hash of its ids and of its predecessor, so that one
-look-up a block finds the longest known beginning. Hashes are Python's own, keyed at random for each
-process: nobody outside can make two beginnings collide.
+is a chain of full blocks (`kv/prefix.py`); one look-up a block finds the longest known beginning.
 """
 
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from refloat.wire.messages import pack_ids
-
-_ID_BYTES = 4
-
-
-def chain(ids: Sequence[int], block_size: int, known: Sequence[int] = ()) -> list[int]:
-    """Hashes of the full blocks of `ids`; `known` are those of its first blocks, if computed."""
-    hashes = list(known)
-    parent = hashes[-1] if hashes else 0
-    size = block_size * _ID_BYTES
-    first = len(hashes) * block_size
-    packed = pack_ids(ids[first : len(ids) - len(ids) % block_size])
-    for start in range(0, len(packed), size):
-        parent = hash((parent, packed[start : start + size]))
-        hashes.append(parent)
-    return hashes
+from refloat.kv.prefix import chain
 
 
 class PromptChain:

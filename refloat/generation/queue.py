@@ -1,40 +1,96 @@
-"""The generations of one model that wait for a worker: parked ones first, then first come, bounded.
+"""The generations of one model that wait for a worker, and the order in which they may go. Bounded.
 
-Keeps order and counts; who may go is decided in `scheduler.py`.
+Higher priorities first; among equals the tenant first that has the fewest slots for its weight; of one
+tenant's those first that ran already, then first come. Who may go is decided in `scheduler.py`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
 from itertools import chain
 
 from refloat.generation.choice import Choice
 from refloat.generation.limits import Limits
 
+#: Priority, share of the slots, whether it never ran, generation: the least goes first.
+_Rank = tuple[int, float, bool, int]
+
+
+class _TenantLine:
+    """Those of one tenant, keyed by generation: removal from the middle costs no more than from the
+    head."""
+
+    __slots__ = ("parked", "queued")
+
+    def __init__(self) -> None:
+        self.queued: dict[int, Choice] = {}
+        self.parked: dict[int, Choice] = {}
+
+    def __len__(self) -> int:
+        return len(self.queued) + len(self.parked)
+
+    def in_order(self) -> Iterator[tuple[Choice, bool]]:
+        """Each with whether it never ran."""
+        parked = ((choice, False) for _, choice in sorted(self.parked.items()))
+        everyone = chain(parked, ((choice, True) for choice in self.queued.values()))
+        if self._has_priorities():
+            return iter(sorted(everyone, key=lambda pair: -_priority(pair[0])))
+        return everyone
+
+    def _has_priorities(self) -> bool:
+        """Of one tenant's generations, which is nearly never."""
+        first: int | None = None
+        for choice in chain(self.parked.values(), self.queued.values()):
+            priority = _priority(choice)
+            if first is not None and priority != first:
+                return True
+            first = priority
+        return False
+
 
 class WaitingLine:
-    """Two lines, keyed by generation: removal from the middle costs no more than from the head."""
+    """All tenants' lines."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._queued: dict[int, Choice] = {}
-        self._parked: dict[int, Choice] = {}
+        self._tenants: dict[str, _TenantLine] = {}
+        self._where: dict[int, _TenantLine] = {}
+        self.queued = 0
+        """Waiting ones that were never sent."""
         self.queued_tokens = 0
         self.queued_bytes = 0
 
     def __len__(self) -> int:
-        return len(self._queued) + len(self._parked)
+        return len(self._where)
 
     def __iter__(self) -> Iterator[Choice]:
-        """In the order in which they may go."""
-        parked = (self._parked[generation] for generation in sorted(self._parked))
-        return chain(parked, self._queued.values())
+        """In the order in which they may go if nobody runs."""
+        return self.in_order({})
 
-    @property
-    def queued(self) -> int:
-        """Waiting ones that were never sent."""
-        return len(self._queued)
+    def in_order(self, slots: Mapping[str, int]) -> Iterator[Choice]:
+        """In the order in which they may go, each tenant having so many slots, and one more for each
+        of its own that was returned before."""
+        weights = self._limits.tenant_weights
+        heads: list[tuple[_Rank, Choice, Iterator[tuple[Choice, bool]], int]] = []
+        for tenant, line in self._tenants.items():
+            followers = line.in_order()
+            choice, is_new = next(followers)
+            taken = slots.get(tenant, 0)
+            share = taken / weights.get(tenant, 1.0)
+            heads.append((_rank(choice, share, is_new=is_new), choice, followers, taken))
+        heapify(heads)
+        while heads:
+            _, choice, followers, taken = heads[0]
+            yield choice
+            if (following := next(followers, None)) is None:
+                heappop(heads)
+                continue
+            share = (taken + 1) / weights.get(choice.journal.tenant, 1.0)
+            choice, is_new = following
+            rank = _rank(choice, share, is_new=is_new)
+            heapreplace(heads, (rank, choice, followers, taken + 1))
 
     def has_room_for(self, choices: tuple[Choice, ...], startable: int) -> bool:
-        """Whether these may join, when the first `startable` of the line and them could run now.
+        """Whether these may join, when `startable` of the line and them could run now.
 
         A request of which one part starts now may always leave its rest here: else one that is
         larger than the line could never be served, not even by an idle server.
@@ -50,27 +106,38 @@ class WaitingLine:
         )
 
     def enqueue(self, choice: Choice) -> None:
-        """At the end of the line."""
-        self._queued[choice.journal.generation] = choice
+        """At the end of its tenant's line."""
+        line = self._line_of(choice)
+        line.queued[choice.journal.generation] = choice
+        self.queued += 1
         self.queued_tokens += choice.journal.tokens_needed
         self.queued_bytes += choice.held_bytes
 
     def park(self, choice: Choice) -> None:
-        """Among those that ran already; the oldest of them goes first."""
-        self._parked[choice.journal.generation] = choice
+        """Among its tenant's that ran already; the oldest of them goes first."""
+        self._line_of(choice).parked[choice.journal.generation] = choice
 
     def remove(self, choice: Choice) -> None:
         """Out of whichever line it stands in; unknown ones do nothing."""
         generation = choice.journal.generation
-        self._parked.pop(generation, None)
-        if self._queued.pop(generation, None) is not None:
+        line = self._where.pop(generation, None)
+        if line is None:
+            return
+        line.parked.pop(generation, None)
+        if line.queued.pop(generation, None) is not None:
+            self.queued -= 1
             self.queued_tokens -= choice.journal.tokens_needed
             self.queued_bytes -= choice.held_bytes
+        if not len(line):
+            del self._tenants[choice.journal.tenant]
 
     def find(self, generation: int) -> Choice | None:
         """`None` if it does not wait."""
-        parked = self._parked.get(generation)
-        return parked if parked is not None else self._queued.get(generation)
+        line = self._where.get(generation)
+        if line is None:
+            return None
+        parked = line.parked.get(generation)
+        return parked if parked is not None else line.queued.get(generation)
 
     def get(self, generation: int) -> Choice:
         """Raises `KeyError` if it does not wait."""
@@ -78,3 +145,16 @@ class WaitingLine:
         if choice is None:
             raise KeyError(generation)
         return choice
+
+    def _line_of(self, choice: Choice) -> _TenantLine:
+        line = self._tenants.setdefault(choice.journal.tenant, _TenantLine())
+        self._where[choice.journal.generation] = line
+        return line
+
+
+def _priority(choice: Choice) -> int:
+    return choice.session.request.priority
+
+
+def _rank(choice: Choice, share: float, *, is_new: bool) -> _Rank:
+    return (-_priority(choice), share, is_new, choice.journal.generation)

@@ -1,14 +1,19 @@
 """Who goes to which worker now. Pure policy: no clock, no I/O, nothing is changed here.
 
-Strictly first-come: the first that fits nowhere waits, and nothing behind it overtakes it, so
-nobody starves. A worker gets no more than its slots and its blocks hold, and little beyond what it
-can begin at once: what waits here can still be cancelled for nothing.
+Strictly in the order of the line (`queue.py`): the first that fits nowhere waits, and nothing behind
+it overtakes it, so nobody starves. A worker gets no more than its slots and its blocks hold, and
+little beyond what it can begin at once: what waits here can still be cancelled for nothing.
+
+A generation fits if everybody there can go on for the next steps, and if the cache will never be
+fuller than it is when all end where they are expected to (`forecast.py`). One whose beginning is just
+being computed for another waits until it can share that.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from refloat.kv.blocks import blocks_for
+from refloat.kv.blocks import BlockLedger, blocks_for
+from refloat.kv.forecast import Load, peak_blocks
 
 
 class Waiting(NamedTuple):
@@ -16,9 +21,13 @@ class Waiting(NamedTuple):
 
     generation: int
     tokens: int
-    """It will hold at its longest."""
-    prefill: int
-    """Tokens to compute before its next token comes."""
+    """It has now; all of them have to be computed before its next one comes."""
+    left: int
+    """Tokens that are expected to come."""
+    most: int
+    """Tokens it will hold at its longest."""
+    hashes: Callable[[int], Sequence[int]] = lambda _: ()
+    """Of its prompt's full blocks of this size."""
 
 
 class Room(NamedTuple):
@@ -27,16 +36,25 @@ class Room(NamedTuple):
     worker_id: int
     slots: int
     """Sequences it can still take."""
-    blocks: int | None
-    """KV blocks not promised; `None`: an engine whose blocks are not counted."""
-    total_blocks: int = 0
-    block_size: int = 1
+    ledger: BlockLedger | None
+    """Who holds its blocks; only read here. `None`: an engine whose blocks are not counted."""
+    loads: Callable[[], list[Load]] = list
+    """Who is there to stay, with what is expected of each."""
+    is_whole: bool = False
+    """Its engine cannot go on with a generation that was stopped: blocks are kept for the end."""
     head_room: int = 0
     """Tokens beyond a generation's own that this engine may compute (hybrid engines)."""
+    steps: int = 1
+    """Steps for which everybody has to have blocks."""
     unstarted: int = 0
     """Sequences it has that have brought no token yet."""
     unstarted_tokens: int = 0
     """Prompt tokens of those."""
+    added: tuple[Load, ...] = ()
+    """Assigned in this decision."""
+    added_blocks: int = 0
+    begun: tuple[int, ...] = ()
+    """Hashes of the first blocks of those."""
 
 
 class Pace(NamedTuple):
@@ -53,17 +71,18 @@ class Assignment(NamedTuple):
     worker_id: int
 
 
-def blocks_wanted(tokens: int, room: Room) -> int | None:
-    """Blocks to promise for `tokens` tokens; `None`: more than this cache has, so it never fits.
+def longest(most: int, room: Room) -> int | None:
+    """Tokens that one of `most` tokens may come to on this engine; `None`: more than its cache has,
+    so it never fits.
 
     Head-room is cut at the cache's size: the last token of a sequence has no entry in the cache, so
     a generation that just fits still does.
     """
-    if room.blocks is None:
-        return 0
-    if blocks_for(tokens, room.block_size) > room.total_blocks:
+    if room.ledger is None:
+        return most + room.head_room
+    if blocks_for(most, room.ledger.block_size) > room.ledger.total:
         return None
-    return min(blocks_for(tokens + room.head_room, room.block_size), room.total_blocks)
+    return min(most + room.head_room, room.ledger.capacity_tokens)
 
 
 def decide(
@@ -76,7 +95,7 @@ def decide(
         best = _best(item, left, pace)
         if best is None:
             break
-        left[best] = _without(item, left[best])
+        left[best] = _with(item, left[best])
         assignments.append(Assignment(item.generation, left[best].worker_id))
     return assignments
 
@@ -88,23 +107,68 @@ def _best(item: Waiting, rooms: Sequence[Room], pace: Pace | None) -> int | None
 
 
 def _size(room: Room) -> tuple[int, int]:
-    return (room.blocks or 0, room.slots)
+    ledger = room.ledger
+    free = ledger.total - ledger.used - room.added_blocks if ledger is not None else 0
+    return (free, room.slots)
 
 
 def _fits(item: Waiting, room: Room, pace: Pace | None) -> bool:
-    wanted = blocks_wanted(item.tokens, room)
-    if room.slots < 1 or wanted is None or (room.blocks is not None and wanted > room.blocks):
+    if room.slots < 1:
         return False
-    if pace is None or room.unstarted < pace.look_ahead:
+    if pace is not None and not _is_in_pace(item, room, pace):
+        return False
+    ledger = room.ledger
+    if ledger is None:
         return True
-    return room.unstarted_tokens + item.prefill <= pace.step_tokens
+    limit = longest(item.most, room)
+    if limit is None:
+        return False
+    hashes = item.hashes(ledger.block_size) if ledger.is_sharing else ()
+    if pace is not None and hashes and (hashes[0] in room.begun or ledger.awaits(hashes)):
+        return False
+    if not ledger.has_room_for(
+        limit if room.is_whole else item.tokens,
+        room.steps,
+        limit=limit,
+        hashes=hashes,
+        beside=room.added_blocks,
+    ):
+        return False
+    return room.is_whole or _will_fit(item, hashes, ledger, room)
 
 
-def _without(item: Waiting, room: Room) -> Room:
-    wanted = blocks_wanted(item.tokens, room) or 0
-    return room._replace(
+def _is_in_pace(item: Waiting, room: Room, pace: Pace) -> bool:
+    if room.unstarted < pace.look_ahead:
+        return True
+    return room.unstarted_tokens + item.tokens <= pace.step_tokens
+
+
+def _will_fit(item: Waiting, hashes: Sequence[int], ledger: BlockLedger, room: Room) -> bool:
+    """Whether the cache is never too full, as far as can be foreseen."""
+    if not len(ledger) and not room.added:
+        return True
+    shared = ledger.shared(item.tokens, hashes)
+    mine = Load(item.tokens - shared * ledger.block_size, item.left)
+    loads = [*room.loads(), *room.added, mine]
+    return ledger.common + peak_blocks(loads, ledger.block_size) <= ledger.total
+
+
+def _with(item: Waiting, room: Room) -> Room:
+    """The room when it has the item as well."""
+    room = room._replace(
         slots=room.slots - 1,
-        blocks=None if room.blocks is None else room.blocks - wanted,
         unstarted=room.unstarted + 1,
-        unstarted_tokens=room.unstarted_tokens + item.prefill,
+        unstarted_tokens=room.unstarted_tokens + item.tokens,
+    )
+    ledger = room.ledger
+    limit = longest(item.most, room)
+    if ledger is None or limit is None:
+        return room
+    hashes = item.hashes(ledger.block_size) if ledger.is_sharing else ()
+    shared = ledger.shared(item.tokens, hashes)
+    tokens = limit if room.is_whole else min(item.tokens + room.steps, max(item.tokens, limit))
+    return room._replace(
+        added=(*room.added, Load(item.tokens - shared * ledger.block_size, item.left)),
+        added_blocks=room.added_blocks + blocks_for(tokens, ledger.block_size) - shared,
+        begun=(*room.begun, *hashes[:1]) if not shared else room.begun,
     )

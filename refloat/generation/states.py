@@ -39,6 +39,8 @@ class GenerationEvent(StrEnum):
     """It is complete."""
     LOSE = "lose"
     """Its worker is gone, or its account of it was wrong."""
+    PREEMPT = "preempt"
+    """It has to make room for others; nobody did anything wrong."""
     FAIL = "fail"
     """It cannot go on."""
     REJECT = "reject"
@@ -60,12 +62,14 @@ TRANSITIONS: dict[tuple[GenerationState, GenerationEvent], GenerationState] = {
     (_S.QUEUED, _E.CANCEL): _S.CANCELLED,
     (_S.DISPATCHED, _E.OUTPUT): _S.RUNNING,
     (_S.DISPATCHED, _E.LOSE): _S.PARKED,
+    (_S.DISPATCHED, _E.PREEMPT): _S.PARKED,
     (_S.DISPATCHED, _E.REJECT): _S.REJECTED,
     (_S.DISPATCHED, _E.FAIL): _S.FAILED,
     (_S.DISPATCHED, _E.CANCEL): _S.CANCELLED,
     (_S.RUNNING, _E.OUTPUT): _S.RUNNING,
     (_S.RUNNING, _E.FINISH): _S.DONE,
     (_S.RUNNING, _E.LOSE): _S.PARKED,
+    (_S.RUNNING, _E.PREEMPT): _S.PARKED,
     (_S.RUNNING, _E.FAIL): _S.FAILED,
     (_S.RUNNING, _E.CANCEL): _S.CANCELLED,
     (_S.PARKED, _E.DISPATCH): _S.DISPATCHED,

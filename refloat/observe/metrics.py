@@ -62,8 +62,12 @@ class Metrics:
         )
         self.kv_blocks = Gauge("refloat_kv_blocks", "KV blocks in all", ["model"], registry=r)
         self.kv_blocks_used = Gauge(
-            "refloat_kv_blocks_used", "KV blocks promised to generations", ["model"], registry=r
+            "refloat_kv_blocks_used", "KV blocks that generations hold", ["model"], registry=r
         )
+        self.preemptions = Counter(
+            "refloat_preemptions", "Generations stopped for a while to make room, by reason",
+            ["model", "why"], registry=r,
+        )  # fmt: skip
         self.worker_state = Gauge(
             "refloat_worker_state", "1 for the state a worker slot is in, else 0", ["model", "state"],
             registry=r,

@@ -209,6 +209,11 @@ class Probed(msgspec.Struct, frozen=True, tag="probed"):
     probe_s: float
 
 
+#: `Output.ended` of an attempt that the worker stopped, or never began, for want of KV blocks: the
+#: generation goes on, in another attempt, when there is room.
+ENDED_PREEMPTED = "preempted"
+
+
 class Output(msgspec.Struct, frozen=True, array_like=True):
     """What one sequence gained in one step."""
 
@@ -221,8 +226,9 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
     """One for each id, natural logarithm; `None` unless asked for."""
     ended: str | None = None
     """Set when the engine will send nothing more for this attempt and has freed its blocks, to the
-    engine's own word for it (`stop`, `length`, `ignored`, `cancelled`). Every `Add` gets exactly one
-    such output or one `Refused`. The journal judges a generation's end by its ids, not by this."""
+    engine's own word for it (`stop`, `length`, `ignored`, `cancelled`) or `ENDED_PREEMPTED`. Every
+    `Add` gets exactly one such output or one `Refused`. The journal judges a generation's end by its
+    ids, not by this."""
 
 
 class Step(msgspec.Struct, frozen=True, tag="step"):

@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn, assert_never
 
+import msgspec
+
 from refloat.engines.base import (
     PROBE_KEY,
     Engine,
@@ -23,10 +25,12 @@ from refloat.wire.exit_codes import ChildExit
 from refloat.wire.faults import FaultKind, is_context_fatal
 from refloat.wire.frame import FrameError
 from refloat.wire.messages import (
+    ENDED_PREEMPTED,
     Add,
     Cancel,
     Configure,
     FaultSpent,
+    Output,
     Prime,
     Probe,
     Probed,
@@ -57,12 +61,17 @@ class WorkerLoop:
         engine: Engine,
         *,
         max_batched_tokens: int,
+        prefix_caching: bool = True,
     ) -> None:
         self._pipe = pipe
         self._progress = progress
         self._engine = engine
         self._max_batched = max_batched_tokens
-        self._guard = AdmissionGuard(engine.capabilities.capacity, engine.cache())
+        self._prefix_caching = prefix_caching
+        self._guard = self._new_guard()
+        self._preempted: set[RequestKey] = set()
+        self._returned: list[Output] = []
+        """Ends of attempts for which there was no room, to be told with the next frame."""
         self._steps = 0
         self._phase = Phase.IDLE
         self._running: dict[RequestKey, None] = {}
@@ -103,13 +112,17 @@ class WorkerLoop:
                 command = pipe.recv(0)
             if engine.has_work():
                 self._step()
+            elif self._returned:
+                self._send_step([], -1)
 
     def _obey(self, command: Prime | Configure | Probe | Add | Cancel | FaultSpent) -> None:
         match command:
             case Add():
                 self._add(command)
             case Cancel(generation=generation, attempt=attempt):
-                self._engine.cancel(RequestKey(generation, attempt))
+                key = RequestKey(generation, attempt)
+                self._guard.leave(key)
+                self._engine.cancel(key)
             case Probe():
                 self._probe(command)
             case FaultSpent(index=index):
@@ -122,7 +135,13 @@ class WorkerLoop:
 
     def _add(self, add: Add) -> None:
         request = _request(add)
-        problem = self._guard.take(request)
+        problem = self._guard.problem(request)
+        if problem is None and not self._guard.take(request):
+            generation, attempt = request.key
+            self._returned.append(
+                Output(generation, attempt, request.offset, (), None, ENDED_PREEMPTED)
+            )
+            return
         if problem is None:
             self._enter(Phase.ADDING, tokens=len(request.tokens), named=[add.generation])
             try:
@@ -138,6 +157,9 @@ class WorkerLoop:
         self._batch = [key.generation for key in self._running]
 
     def _step(self) -> None:
+        for key in self._guard.victims():
+            self._preempted.add(key)
+            self._engine.cancel(key)
         self._steps += 1
         decoding = len(self._batch)
         chunk = min(self._prefill, max(0, self._max_batched - decoding))
@@ -146,18 +168,37 @@ class WorkerLoop:
         result = self._engine.step()
         self._enter(Phase.SENDING, named=self._batch)
         outputs = result.outputs
-        self._pipe.send(Step(self._steps, tuple(outputs), result.used_blocks))
-        ended = False
-        for output in outputs:
-            if output.ended is not None:
-                ended = True
-                key = RequestKey(output.generation, output.attempt)
-                self._guard.release(key)
-                self._running.pop(key, None)
+        self._guard.stepped(outputs, result.used_blocks)
+        ended = [output for output in outputs if output.ended is not None]
         if ended:
-            self._batch = [key.generation for key in self._running]
-            if not self._batch:
-                self._prefill = 0
+            self._forget(ended)
+            if self._preempted:
+                outputs = [self._told(output) for output in outputs]
+        self._send_step(outputs, result.used_blocks)
+
+    def _forget(self, ended: list[Output]) -> None:
+        for output in ended:
+            self._running.pop(RequestKey(output.generation, output.attempt), None)
+        self._batch = [key.generation for key in self._running]
+        if not self._batch:
+            self._prefill = 0
+
+    def _told(self, output: Output) -> Output:
+        """An end that the guard brought about is told as what it is."""
+        key = RequestKey(output.generation, output.attempt)
+        if output.ended is None or key not in self._preempted:
+            return output
+        self._preempted.discard(key)
+        return msgspec.structs.replace(output, ended=ENDED_PREEMPTED)
+
+    def _send_step(self, outputs: list[Output], used_blocks: int) -> None:
+        returned, self._returned = self._returned, []
+        self._pipe.send(Step(self._steps, (*outputs, *returned), used_blocks))
+
+    def _new_guard(self) -> AdmissionGuard:
+        return AdmissionGuard(
+            self._engine.capabilities, self._engine.cache(), is_sharing=self._prefix_caching
+        )
 
     def _probe(self, probe: Probe) -> None:
         """Greedy, alone, and not counted: its ids are evidence and never part of an answer."""
@@ -180,7 +221,7 @@ class WorkerLoop:
             for output in self._engine.step().outputs:
                 ids += output.ids
         cache = self._engine.cache()
-        self._guard = AdmissionGuard(self._engine.capabilities.capacity, cache)
+        self._guard = self._new_guard()
         self._pipe.send(Probed(tuple(ids), cache, time.monotonic() - began))
 
     def _last_words(self, kind: FaultKind, message: str) -> NoReturn:

@@ -86,7 +86,11 @@ def _serve(link_fd: int, progress_fd: int) -> ChildExit:
     if engine is None:
         return ChildExit.LOAD_FAILED
     loop = WorkerLoop(
-        pipe, progress, engine, max_batched_tokens=command.spec.max_num_batched_tokens
+        pipe,
+        progress,
+        engine,
+        max_batched_tokens=command.spec.max_num_batched_tokens,
+        prefix_caching=command.spec.enable_prefix_caching,
     )
     return loop.run()
 

@@ -41,7 +41,7 @@ def test_real_worker_probes_serves_cancels_and_refuses(worker: Driver) -> None:
     assert probed.cache.bytes_total > 0
     worker.add(1, PROMPT, max_tokens=300)
     worker.add(2, PROMPT[::-1], max_tokens=30)
-    worker.add(3, PROMPT, max_tokens=200)
+    worker.add(3, PROMPT, max_tokens=500)
     assert worker.refusal().generation == 3
     worker.cancel(1)
     outputs = worker.until_ended(1, 2)

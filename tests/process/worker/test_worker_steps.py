@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from refloat.scripted.tokens import ScriptedTokenizer
-from refloat.wire.messages import Probe, Probed, Refused, Step, pack_ids
+from refloat.wire.messages import ENDED_PREEMPTED, Output, Probe, Probed, Refused, Step, pack_ids
 from refloat.wire.problem import ProblemKind
 from refloat.wire.progress import Phase
 from tests.process.worker.conftest import Driver, StartWorker, ids_of
@@ -122,18 +122,35 @@ def test_cancel_twice_or_of_the_unknown_does_nothing(
     assert set(worker.until_ended(2)) == {2}
 
 
-def test_add_that_would_over_fill_the_cache_is_refused_and_never_stepped(
+def test_youngest_is_given_back_before_the_cache_is_full_and_goes_on_later(
     worker: Driver, tokens: ScriptedTokenizer
 ) -> None:
-    worker.load(num_kv_blocks=10, options={"step_s": 0.002})  # 160 tokens
-    worker.add(1, tokens.encode("Count from 1 to 50"), max_tokens=100)
-    worker.add(2, tokens.encode("Repeat: too much"), max_tokens=60)
-    refused = worker.refusal()
-    assert (refused.generation, refused.problem.kind) == (2, ProblemKind.OVERLOADED)
-    worker.add(3, tokens.encode("Repeat: fits"), max_tokens=16, stop_token_ids=tokens.eos_ids)
-    outputs = worker.until_ended(1, 3)
+    worker.load(num_kv_blocks=10, options={"step_s": 0.001})  # 160 tokens
+    prompt = tokens.encode("Count from 1 to 50")
+    for generation in (1, 2):
+        worker.add(generation, prompt, max_tokens=100)
+    outputs = worker.until_ended(1, 2)
     assert outputs[1][-1].ended == "length"
-    assert outputs[3][-1].ended == "stop"
+    assert outputs[2][-1].ended == ENDED_PREEMPTED
+    stopped = ids_of(outputs[2])
+    assert 40 < len(stopped) < 100
+    worker.add(2, prompt, emitted=stopped, attempt=2, max_tokens=100)
+    assert stopped + ids_of(worker.until_ended(2)[2]) == ids_of(outputs[1])
+
+
+def test_add_for_which_there_is_no_room_comes_back_and_one_that_never_fits_is_refused(
+    worker: Driver, tokens: ScriptedTokenizer
+) -> None:
+    worker.load(num_kv_blocks=10, options={"step_s": 0.001})
+    prompt = tokens.encode("Repeat: " + "x" * 130)
+    for generation in (1, 2):
+        worker.add(generation, prompt, max_tokens=10)
+    worker.add(3, prompt, max_tokens=60)
+    refused = worker.refusal()
+    assert (refused.generation, refused.problem.kind) == (3, ProblemKind.OVERLOADED)
+    outputs = worker.until_ended(1)
+    assert outputs[1][-1].ended == "length"
+    assert outputs[2] == [Output(2, 1, 0, (), None, ENDED_PREEMPTED)]
 
 
 def test_cache_filled_to_the_last_block_again_and_again_never_runs_out(

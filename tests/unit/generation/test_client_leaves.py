@@ -57,9 +57,9 @@ def test_client_gone_at_the_head_of_the_line_lets_the_next_go(stage_of: type[Sta
     replica = stage.ready()
 
     async def scene() -> None:
-        await stage.submit(PROMPT, max_tokens=17)  # 5 of 10 blocks
-        large = await stage.submit((4,), max_tokens=27)  # 7
-        small = await stage.submit((5,), max_tokens=3)  # 1
+        await stage.submit(PROMPT, max_tokens=33)  # 9 of 10 blocks in the end
+        large = await stage.submit((4,), max_tokens=27)  # both at a time come to 15
+        small = await stage.submit((5,), max_tokens=3)
         assert len(replica.adds) == 1, "nobody overtakes"
         large.cancel()
         assert replica.adds[-1].generation == small.choices[0].journal.generation
@@ -84,7 +84,7 @@ def test_client_gone_keeps_its_blocks_until_the_worker_says_so(stage_of: type[St
     replica = stage.ready()
 
     async def scene() -> None:
-        first = await stage.submit(PROMPT, max_tokens=17)
+        first = await stage.submit(PROMPT * 5, max_tokens=5)
         second = await stage.submit((4,), max_tokens=17)
         stage.step()
         first.cancel()
