@@ -1,7 +1,7 @@
 """The bytes of every token, as the gateway holds them. No decoding of text here: see `pipeline`."""
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Self
 
@@ -19,8 +19,10 @@ class Vocabulary:
     __slots__ = (
         "_blob",
         "_bounds",
+        "_names",
         "_special",
         "_texts",
+        "_views",
         "exact",
         "strip_leading_space",
     )
@@ -38,6 +40,9 @@ class Vocabulary:
         self._bounds = bounds
         self._special = special
         self._texts: dict[int, str | None] = {}
+        self._names: frozenset[bytes] | None = None
+        """Of the control marks, once somebody asked."""
+        self._views: dict[frozenset[str], Vocabulary] = {}
         self.strip_leading_space = strip_leading_space
         """A text loses one leading space (SentencePiece)."""
         self.exact = exact
@@ -64,6 +69,32 @@ class Vocabulary:
     def is_special(self, token: int) -> bool:
         """Whether this token is a control mark and no part of any text."""
         return token in self._special
+
+    def special_among(self, texts: Iterable[str]) -> frozenset[str]:
+        """Those of some texts that are control marks here."""
+        if self._names is None:
+            self._names = frozenset(map(self.raw_of, self._special))
+        return frozenset(text for text in texts if text.encode() in self._names)
+
+    def showing(self, marks: frozenset[str]) -> "Vocabulary":
+        """The same table with some control marks as part of the text, for those who parse them."""
+        if not marks:
+            return self
+        view = self._views.get(marks)
+        if view is None:
+            shown = {mark.encode() for mark in marks}
+            view = self._views[marks] = Vocabulary(
+                self._blob,
+                self._bounds,
+                frozenset(token for token in self._special if self.raw_of(token) not in shown),
+                strip_leading_space=self.strip_leading_space,
+                exact=self.exact,
+            )
+        return view
+
+    def tail_text(self, ids: Sequence[int]) -> str:
+        """The text of ids with all control marks; broken characters at its ends do not matter."""
+        return b"".join(map(self.raw_of, ids)).decode(errors="replace")
 
     def raw_of(self, token: int) -> bytes:
         """The token's bytes, control marks spelt out. Ids outside the table have none: a model's

@@ -1,0 +1,1 @@
+"""Reasoning in a model's text, told apart from the answer."""
