@@ -4,7 +4,7 @@ import asyncio
 import gc
 import signal
 import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,14 +24,16 @@ from refloat.generation.charges import Charges
 from refloat.generation.dispatch import Dispatch
 from refloat.generation.intake import Intake
 from refloat.generation.limits import Limits, limits_for
+from refloat.generation.listener import LoggingListener
 from refloat.generation.service import Generations
+from refloat.generation.streams import streams_for
 from refloat.models.resolve import ResolvedModel
 from refloat.observe.log import configure_logging, get_logger
 from refloat.observe.metrics import Metrics
 from refloat.parsing.vocabulary import Vocabulary
 from refloat.supervisor.control import Control
 from refloat.supervisor.failed_model import publish_failed
-from refloat.supervisor.fleet import Availability, Fleet, ModelSnapshot
+from refloat.supervisor.fleet import Availability, Fleet
 from refloat.supervisor.host_share import HostShare
 from refloat.supervisor.incident_sources import sources_for
 from refloat.supervisor.supervisor import ModelSupervisor
@@ -87,6 +89,7 @@ class Gateway:
         self._charges = Charges(limits.max_convictions, limits.conviction_window_s)
         self._incidents = sources_for(config.server)
         self._budget = ByteBudget(config.server.memory_budget_bytes, self._metrics.held_bytes)
+        self._streams = streams_for(config.server, self._budget, self._metrics.orphans)
         created = int(datetime.now(UTC).timestamp())
         for model, reason in failed:
             name = model_name(model)
@@ -95,7 +98,9 @@ class Gateway:
         self._host = HostShare()
         self._models = {model.name: self._build_model(model, created) for model in resolved}
         self._generations = Generations(
-            {name: model.intake for name, model in self._models.items()}, self._fleet
+            {name: model.intake for name, model in self._models.items()},
+            self._fleet,
+            self._streams,
         )
         self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
         self._tasks: dict[asyncio.Task[Any], str] = {}
@@ -106,10 +111,16 @@ class Gateway:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._signals.put_nowait, number)
         self._incidents.kernel.start()
-        http = build_server(self._build_api(), self._metrics, shutdown_grace_s=_HTTP_GRACE_S)
+        http = build_server(
+            self._build_api(),
+            self._metrics,
+            shutdown_grace_s=_HTTP_GRACE_S,
+            slow_reader_timeout_s=self._server.slow_reader_timeout_s,
+        )
         for name, model in self._models.items():
             self._start(model.supervisor.run(), f"{name}-supervisor")
             self._start(model.dispatch.run(), f"{name}-dispatch")
+        self._start(self._streams.run(), "streams")
         serving = self._start(http.serve(sockets=[listener]), "http")
         self._announce(listener)
         # What stands now lives as long as the process; collecting it again and again is for nothing.
@@ -199,7 +210,7 @@ class Gateway:
         config, name = resolved.config, resolved.name
         limits = limits_for(config, self._server)
         dispatch = Dispatch(name, self._fleet, limits, self._metrics, charges=self._charges)
-        listener = _Listener(dispatch)
+        listener = LoggingListener(dispatch)
         supervisor = ModelSupervisor(
             name=name,
             created=created,
@@ -214,7 +225,9 @@ class Gateway:
         )
         dispatch.tell_incidents(supervisor)
         vocabulary = listener.on_ready = _VocabularyOf(supervisor)
-        intake = Intake(dispatch, supervisor.prep, vocabulary, self._budget)
+        intake = Intake(
+            dispatch, supervisor.prep, vocabulary, self._budget, self._server.stream_buffer_bytes
+        )
         return _Model(dispatch, supervisor, intake)
 
     def _build_api(self) -> Any:
@@ -228,6 +241,7 @@ class Gateway:
                 settings=self._server,
                 keys=frozenset(read_api_keys(keys)) if keys else frozenset(),
                 rights=read_key_rights(self._server.keys),
+                streams=self._streams,
                 version=__version__,
                 incidents=self._incidents.store,
                 control=Control({name: m.supervisor for name, m in self._models.items()}),
@@ -239,36 +253,6 @@ class Gateway:
         shown = f"[{host}]" if ":" in host else host
         models = [snapshot.name for snapshot in self._fleet.models()] or list(self._models)
         _log.info("listening", url=f"http://{shown}:{port}", models=models, version=__version__)
-
-
-class _Listener:
-    """Dispatch, and a line in the log when a model can be used."""
-
-    def __init__(self, dispatch: Dispatch) -> None:
-        self.replica_ready = dispatch.replica_ready
-        self.replica_step = dispatch.replica_step
-        self.replica_refused = dispatch.replica_refused
-        self.replica_suspect = dispatch.replica_suspect
-        self.replica_lost = dispatch.replica_lost
-        self._model_changed = dispatch.model_changed
-        self.on_ready: Callable[[], object] | None = None
-        """Called before anybody is served by a model that has become ready."""
-
-    def model_changed(self, snapshot: ModelSnapshot) -> None:
-        """Log the change, then pass it on."""
-        is_ready, facts = snapshot.availability is Availability.READY, snapshot.facts
-        if is_ready and self.on_ready is not None:
-            self.on_ready()
-        is_expected = is_ready or snapshot.availability is Availability.LOADING
-        say = _log.info if is_expected else _log.warning
-        say(
-            f"model_{snapshot.availability}",
-            model=snapshot.name,
-            reason=snapshot.reason,
-            context_length=facts.context_length if facts else None,
-            chat_unavailable=facts.chat_unavailable if facts else None,
-        )
-        self._model_changed(snapshot)
 
 
 class _VocabularyOf:

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import msgspec
 from docs_tables import code, member_docs, members, table
 
-from refloat.api import body, protocol, server, sse
+from refloat.api import body, protocol, server
 from refloat.api.context import ApiContext
 from refloat.api.errors import RETRY_AFTER_MAX_S, ROWS, Retry
 from refloat.api.middleware import OPEN_PATHS
@@ -21,6 +21,7 @@ from refloat.engines.scripted import ScriptedOptions
 from refloat.faults.plan import FaultAct, FaultAt, FaultEntry
 from refloat.generation.budget import ByteBudget
 from refloat.generation.limits import Limits
+from refloat.generation.orphans import MAX_ORPHANS
 from refloat.observe.metrics import Metrics
 from refloat.prep.template import MAX_RENDERED_CHARS
 from refloat.scripted.script import Rule
@@ -163,7 +164,17 @@ def limits() -> str:
             queue.max_convictions - 1,
             "429",
         ),
-        ("seconds of a client that takes nothing", sse.SEND_DEADLINE_S, "it counts as gone"),
+        (
+            "seconds of a client that takes nothing (`slow_reader_timeout_s`)",
+            settings.slow_reader_timeout_s,
+            "it counts as gone",
+        ),
+        (
+            "bytes that a client is behind (`stream_buffer_bytes`)",
+            settings.stream_buffer_bytes,
+            "it counts as gone",
+        ),
+        ("answers of a tenant that go on for who may come back", MAX_ORPHANS, "they are stopped"),
         ("seconds of an idle connection", server.KEEP_ALIVE_S, "it is closed"),
         ("seconds in `Retry-After`", RETRY_AFTER_MAX_S, "never more"),
     ]

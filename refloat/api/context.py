@@ -10,6 +10,7 @@ from refloat.config.key_rights import KeyRights
 from refloat.config.schema import ServerConfig
 from refloat.generation.events import Event
 from refloat.generation.request import GenerationRequest, Prompt
+from refloat.generation.streams import Streams
 from refloat.observe.incidents import IncidentStore
 from refloat.observe.metrics import Metrics
 from refloat.supervisor.fleet import Fleet
@@ -31,6 +32,26 @@ class SessionPort(Protocol):
 
     @property
     def fingerprint(self) -> str: ...
+
+    @property
+    def stream_id(self) -> str | None:
+        """By which this stream can be asked for again, as long as it is kept; `None`: it cannot."""
+        ...
+
+    @property
+    def after(self) -> int:
+        """Ordinal of the event before the next one, for a stream with an id."""
+        ...
+
+    @property
+    def is_attached(self) -> bool:
+        """Another request began this generation."""
+        ...
+
+    @property
+    def is_overrun(self) -> bool:
+        """More is unread than may be: this reader is too slow."""
+        ...
 
     async def next_events(self) -> Sequence[Event]:
         """The next events, at least one; exactly one terminal event, after which nothing is asked."""
@@ -110,5 +131,7 @@ class ApiContext:
     control: ControlPort = _NO_CONTROL
     incidents: IncidentStore | None = None
     """Evidence of faults; `None`: none is kept."""
+    streams: Streams | None = None
+    """Those that are kept; `None`: none is."""
     allowance: Allowance = field(default_factory=Allowance)
     clock: Callable[[], float] = time.monotonic

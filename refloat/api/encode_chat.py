@@ -43,8 +43,9 @@ class ChatEncoder:
         self._alternatives = order.top_logprobs
         self._count = order.request.n
         self._usage_null = None if order.include_usage else msgspec.UNSET
+        self.answer_id = answer_id("chatcmpl", session.stream_id)
         self._common: dict[str, Any] = {
-            "id": answer_id("chatcmpl"),
+            "id": self.answer_id,
             "created": session.created,
             "model": session.model,
             "system_fingerprint": session.fingerprint,

@@ -36,8 +36,9 @@ class CompletionEncoder:
         self._offsets = [0] * count
         """Characters before the next token of each choice, as its tokens count them."""
         self._usage_null = None if order.include_usage else msgspec.UNSET
+        self.answer_id = answer_id("cmpl", session.stream_id)
         self._common: dict[str, Any] = {
-            "id": answer_id("cmpl"),
+            "id": self.answer_id,
             "created": session.created,
             "model": session.model,
             "system_fingerprint": session.fingerprint,

@@ -23,6 +23,9 @@ _encode = msgspec.json.Encoder().encode
 class AnswerEncoder(Protocol):
     """From events to bytes, for one request. Stream and whole answer come from the same events."""
 
+    answer_id: str
+    """Told in every chunk; the same for everybody who reads the same generation."""
+
     def opening(self) -> bytes:
         """What a stream begins with, before any text."""
         ...
@@ -44,9 +47,9 @@ class AnswerEncoder(Protocol):
         ...
 
 
-def answer_id(prefix: str) -> str:
+def answer_id(prefix: str, stream_id: str | None) -> str:
     """An id that no other answer has."""
-    return f"{prefix}-{secrets.token_hex(16)}"
+    return f"{prefix}-{stream_id or secrets.token_hex(16)}"
 
 
 def sse(value: Any) -> bytes:

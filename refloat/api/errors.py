@@ -86,12 +86,15 @@ class ClientGoneError(Exception):
     """The client has left, or takes nothing any more: nobody is there to be answered."""
 
 
+JSON_TYPE = (b"content-type", b"application/json")
+
+
 class Answer(NamedTuple):
     """A whole HTTP answer, ready to be sent."""
 
     body: bytes
     status: int = 200
-    headers: Headers = [(b"content-type", b"application/json")]  # noqa: RUF012  (never changed)
+    headers: Headers = [JSON_TYPE]  # noqa: RUF012  (never changed)
 
 
 def invalid(message: str, param: str | None) -> ProblemError:

@@ -1,6 +1,7 @@
 """What is known of one HTTP request while it lives: written on its way through the layers, read once
 at its end for the log line and the metrics."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.types import Receive, Scope, Send
@@ -9,6 +10,12 @@ from refloat.api.errors import Answer
 from refloat.api.grant import PLAIN, Grant
 
 _KEY = "refloat.facts"
+#: Where the protocol leaves the connection's `abort`.
+ABORT = "refloat.abort"
+
+
+def _nothing() -> None:
+    """For a connection that is none of ours."""
 
 
 @dataclass(slots=True)
@@ -35,6 +42,11 @@ class Call:
     receive: Receive
     send: Send
     facts: RequestFacts
+
+    @property
+    def abort(self) -> Callable[[], None]:
+        """Ends the connection at once, unsent bytes and all."""
+        return self.scope.get(ABORT, _nothing)
 
     def header(self, name: bytes) -> bytes | None:
         """The first header of that (lower-case) name."""

@@ -3,7 +3,7 @@ answer. A dialect is its translation and its encoder."""
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import to_builtins
 
@@ -13,14 +13,16 @@ from refloat.api.context import ApiContext, SessionPort
 from refloat.api.encode_chat import ChatEncoder
 from refloat.api.encode_completions import CompletionEncoder
 from refloat.api.encoder import AnswerEncoder
-from refloat.api.errors import Answer, internal_problem
+from refloat.api.errors import JSON_TYPE, Answer
 from refloat.api.facts import Call
 from refloat.api.fold import Fold
 from refloat.api.lookup import served_model
-from refloat.api.sse import EventStream
+from refloat.api.sse import session_headers
+from refloat.api.streaming import send_stream
 from refloat.api.translate import Order, translate_chat, translate_completion
 from refloat.api.watch import ClientWatch
 from refloat.generation.events import Completed, Failed, Usage
+from refloat.generation.kept import Attendance
 from refloat.generation.request import GenerationRequest
 from refloat.observe.log import get_logger
 from refloat.wire.problem import ProblemError
@@ -34,6 +36,14 @@ class Dialect:
 
     translate: Callable[[bytes, Caller], Order]
     encoder: Callable[[SessionPort, Order], AnswerEncoder]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a kept stream is told."""
+
+    dialect: Dialect
+    order: Order
 
 
 CHAT_DIALECT = Dialect(translate_chat, ChatEncoder)
@@ -62,15 +72,25 @@ class Generate:
             call.facts.model = served_model(context.fleet, order.request.model).name
             if context.settings.log_prompts:
                 _log.info("prompts", prompts=[to_builtins(p) for p in order.request.prompts])
-            async with ClientWatch(call.receive) as client:
+            async with ClientWatch(call.receive, call.abort) as client:
                 session = await self._submit(order.request)
                 try:
+                    self._note_form(session, order)
                     encoder = self._dialect.encoder(session, order)
                     if not order.stream:
-                        return Answer(await _whole(session, encoder, order))
-                    return await self._stream(call, client, session, encoder)
+                        body_bytes = await _whole(session, encoder, order)
+                        return Answer(
+                            body_bytes,
+                            headers=[JSON_TYPE, *session_headers(session, encoder.answer_id)],
+                        )
+                    return await send_stream(context, call, client, session, encoder)
                 finally:
                     session.cancel()
+
+    def _note_form(self, session: SessionPort, order: Order) -> None:
+        """For whoever asks for the same stream by its id."""
+        if isinstance(session, Attendance) and session.kept.form is None:
+            session.kept.form = Form(self._dialect, replace(order, request=session.request))
 
     async def _submit(self, request: GenerationRequest) -> SessionPort:
         try:
@@ -79,26 +99,6 @@ class Generate:
             # there is no session yet that would count it
             self._context.metrics.aborted.labels(request.model).inc()
             raise
-
-    async def _stream(
-        self, call: Call, client: ClientWatch, session: SessionPort, encoder: AnswerEncoder
-    ) -> None:
-        stream = EventStream(
-            session,
-            encoder,
-            call.send,
-            client,
-            header_delay_s=self._context.settings.header_delay_s,
-        )
-        try:
-            problem = await stream.run()
-        except Exception as error:
-            if not await stream.fail(internal_problem(call.facts.request_id)):
-                raise
-            _log.error("stream broke", route=call.facts.route, exc_info=error)
-            return
-        if problem is not None:
-            raise problem.raised()
 
 
 async def _whole(session: SessionPort, encoder: AnswerEncoder, order: Order) -> bytes:

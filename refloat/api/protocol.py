@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.server import ServerState
 
 from refloat.api.errors import error_answer
+from refloat.api.facts import ABORT
 from refloat.wire.problem import Problem, ProblemKind
 
 #: Request line and headers together; also the longest stretch of bytes that brings nothing forward.
@@ -95,6 +96,8 @@ class RefloatProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        scope = cast("dict[str, Any]", self.scope)
+        scope[ABORT] = self.transport.abort
         self._has_begun = True
         self._head_bytes = self._unwanted_bytes = 0
         if self._head_timer is None:

@@ -27,6 +27,7 @@ from refloat.api.schema.answers import (
 from refloat.api.schema.chat import ChatBody
 from refloat.api.schema.completions import CompletionBody
 from refloat.api.schema.tokens import DetokenizeBody, TokenizeBody
+from refloat.api.streams import StreamRoutes
 from refloat.api.tokens import Tokens
 from refloat.observe.incident_record import Incident
 from refloat.wire.problem import ProblemError, ProblemKind
@@ -132,6 +133,14 @@ def _under(prefix: str, context: ApiContext, health: Health) -> list[Operation]:
             takes=CompletionBody,
             gives=Completion,
             streams=Completion,
+        ),
+        Operation(
+            "GET",
+            f"{prefix}/streams/{{stream}}",
+            StreamRoutes(context).resume,
+            "A kept stream once more, from any event on",
+            gives=str,
+            media_type="text/event-stream",
         ),
         Operation("GET", f"{prefix}/models", models.list, "Models served", gives=ModelList),
         Operation("GET", f"{prefix}/models/{{model:path}}", models.get, "A model", gives=ModelCard),

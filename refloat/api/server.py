@@ -1,6 +1,7 @@
 """uvicorn, embedded: our sockets, our signals, our protocol, our log."""
 
 import socket
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -8,7 +9,11 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from refloat.api.protocol import protocol_class
+from refloat.api.slow_readers import SlowReaders
+from refloat.observe.log import get_logger
 from refloat.observe.metrics import Metrics
+
+_log = get_logger(__name__)
 
 #: Idle connections are kept a little longer than common proxies keep theirs.
 KEEP_ALIVE_S = 75
@@ -19,13 +24,32 @@ PROTOCOL_ROUTE = "protocol"
 class HttpServer(uvicorn.Server):
     """Serves until `should_exit` is set; the application installs the signal handlers."""
 
+    def __init__(self, config: uvicorn.Config, slow_readers: SlowReaders) -> None:
+        super().__init__(config)
+        self._slow_readers = slow_readers
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ten times a second; once a second every connection is looked at."""
+        if counter % 10 == 0:
+            transports = [connection.transport for connection in self.server_state.connections]
+            cut = self._slow_readers.look(transports, time.monotonic())
+            if cut:
+                _log.info("slow_readers_cut", connections=cut)
+        return await super().on_tick(counter)
+
     @contextmanager
     def capture_signals(self) -> Generator[None]:
         """None are captured."""
         yield
 
 
-def build_server(app: ASGIApp, metrics: Metrics, *, shutdown_grace_s: int = 5) -> HttpServer:
+def build_server(
+    app: ASGIApp,
+    metrics: Metrics,
+    *,
+    shutdown_grace_s: int = 5,
+    slow_reader_timeout_s: float = 60.0,
+) -> HttpServer:
     """A server for `serve(sockets=[...])`, which takes sockets that are bound already.
 
     `shutdown_grace_s` bounds how long open answers are waited for once `should_exit` is set; draining
@@ -50,7 +74,7 @@ def build_server(app: ASGIApp, metrics: Metrics, *, shutdown_grace_s: int = 5) -
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=shutdown_grace_s,
     )
-    return HttpServer(config)
+    return HttpServer(config, SlowReaders(slow_reader_timeout_s))
 
 
 def bind(host: str, port: int) -> socket.socket:

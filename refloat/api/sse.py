@@ -19,10 +19,21 @@ STREAM_HEADERS = [
     (b"cache-control", b"no-cache"),
     (b"x-accel-buffering", b"no"),
 ]
+STREAM_ID_HEADER = b"x-stream-id"
+#: Somebody else's request had begun what this one gets.
+ATTACHED_HEADER = (b"idempotent-replayed", b"true")
 KEEP_ALIVE_S = 5.0
-#: A client that takes nothing for so long is taken for gone.
-SEND_DEADLINE_S = 120.0
+#: A client that takes nothing for so long is taken for gone, unless the settings say otherwise.
+SEND_DEADLINE_S = 60.0
 _WAITING = b": waiting\n\n"
+
+
+def session_headers(session: SessionPort, answer_id: str | None) -> list[tuple[bytes, bytes]]:
+    """What an answer's headers tell of its generation."""
+    headers: list[tuple[bytes, bytes]] = [ATTACHED_HEADER] if session.is_attached else []
+    if answer_id is not None and session.stream_id is not None:
+        headers.append((STREAM_ID_HEADER, answer_id.encode()))
+    return headers
 
 
 class EventStream:
@@ -53,13 +64,17 @@ class EventStream:
         self._lock = asyncio.Lock()
         self._started = False
         self._plain = False
-        self._role_sent = False
+        self._role_sent = session.after > 0
+        self._ordinal = None if session.stream_id is None else session.after
+        """Of the last event, where events carry ids."""
         self._last_s = self._now()
         self._sending_since_s: float | None = None
 
-    async def run(self) -> Problem | None:
+    async def run(self, *, at_once: bool = False) -> Problem | None:
         """Stream until the terminal event. Returns the problem of a session that failed before
-        anything was sent: it gets a plain answer."""
+        anything was sent: it gets a plain answer. `at_once`: the status is known to be good."""
+        if at_once:
+            await self._write(b"", ended=False)
         keeper = asyncio.create_task(self._keep_alive())
         try:
             while True:
@@ -90,27 +105,31 @@ class EventStream:
         return True
 
     def _encoded(self, events: Sequence[Event]) -> bytes:
-        encoder = self._encoder
         out: list[bytes] = []
         if not self._role_sent and not isinstance(events[0], Failed):
             self._role_sent = True
-            out.append(encoder.opening())
+            out.append(self._encoder.opening())
         for event in events:
-            match event:
-                case Delta():
-                    if event.text or event.logprobs:
-                        out.append(encoder.delta(event))
-                case ChoiceEnd():
-                    out.append(encoder.end(event))
-                case Completed():
-                    out.append(encoder.closing(event.usage))
-                    out.append(DONE)
-                case Failed():
-                    out.append(sse(self._shape(event.problem)))
-                    out.append(DONE)
-                case _:
-                    assert_never(event)
+            data = self._encoded_event(event)
+            if self._ordinal is not None:
+                self._ordinal += 1
+                if data:
+                    data = b"id: %d\n%b" % (self._ordinal, data)
+            out.append(data)
         return b"".join(out)
+
+    def _encoded_event(self, event: Event) -> bytes:
+        match event:
+            case Delta():
+                return self._encoder.delta(event) if event.text or event.logprobs else b""
+            case ChoiceEnd():
+                return self._encoder.end(event)
+            case Completed():
+                return self._encoder.closing(event.usage) + DONE
+            case Failed():
+                return sse(self._shape(event.problem)) + DONE
+            case _:
+                assert_never(event)
 
     async def _write(self, body: bytes, *, ended: bool) -> None:
         async with self._lock:
@@ -119,14 +138,19 @@ class EventStream:
             self._sending_since_s = self._last_s = self._now()
             if not self._started:
                 await self._start()
-            await self._send({"type": "http.response.body", "body": body, "more_body": not ended})
+            if body or ended:
+                await self._send_body(body, ended=ended)
             self._sending_since_s = None
             if ended:
                 self._client.finish()
 
+    async def _send_body(self, body: bytes, *, ended: bool) -> None:
+        await self._send({"type": "http.response.body", "body": body, "more_body": not ended})
+
     async def _start(self) -> None:
         self._started = True
-        await self._send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+        headers = STREAM_HEADERS + session_headers(self._session, self._encoder.answer_id)
+        await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def _keep_alive(self) -> None:
         await asyncio.sleep(self._header_delay_s)
@@ -139,7 +163,7 @@ class EventStream:
             if since is None:
                 if now - self._last_s >= self._keep_alive_s:
                     await self._say_waiting()
-            elif now - since >= self._send_deadline_s:
+            elif self._session.is_overrun or now - since >= self._send_deadline_s:
                 self._client.abandon()
                 return
 

@@ -1,6 +1,7 @@
 """Notices a client that leaves, and unwinds the work that was for it alone."""
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -15,8 +16,10 @@ class ClientWatch:
     For use once the request's body has been read: it takes over `receive`.
     """
 
-    def __init__(self, receive: Receive) -> None:
+    def __init__(self, receive: Receive, abort: Callable[[], None] = lambda: None) -> None:
+        """`abort` ends the connection at once, whatever is still to be sent."""
         self._receive = receive
+        self._abort = abort
         self._owner: asyncio.Task[object] | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._gone = False
@@ -26,6 +29,7 @@ class ClientWatch:
         if not self._gone and self._owner is not None:
             self._gone = True
             self._owner.cancel()
+            self._abort()
 
     def finish(self) -> None:
         """The answer is out, whole: what the client does from now on changes nothing.

@@ -19,11 +19,15 @@ EPILOG = (
 
 _PANELS: dict[str, tuple[str, ...]] = {
     "Server": (
-        "host", "port", "api_key_file", "keys", "finish_orphans", "allow_open", "cors_origins",
+        "host", "port", "api_key_file", "keys", "allow_open", "cors_origins",
         "metrics",
     ),
     "Logging": ("log_level", "log_format", "log_prompts"),
     "Evidence of faults": ("max_incidents", "max_incident_bytes", "kernel_log"),
+    "Clients that are slow, leave or come back": (
+        "slow_reader_timeout_s", "stream_buffer_bytes", "reconnect_window_s", "retry_window_s",
+        "replay_window_s", "replay_budget_bytes", "finish_orphans",
+    ),
     "Limits and deadlines": (
         "max_body_bytes", "memory_budget_bytes", "drain_timeout_s", "hold_timeout_s",
         "request_timeout_s", "max_generation_s", "loop_guard_tokens", "header_delay_s", "ready_when",

@@ -167,6 +167,39 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     hold_timeout_s: Annotated[
         float, Meta(ge=0, description="Seconds a request waits for a loading or recovering model")
     ] = 30.0
+    slow_reader_timeout_s: Annotated[
+        float, Meta(gt=0, description="Seconds a client may take nothing of what is sent to it")
+    ] = 60.0
+    stream_buffer_bytes: Annotated[
+        int, Meta(ge=64 * 1024, description="How far behind a client that reads slowly may be")
+    ] = 1024 * 1024
+    reconnect_window_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds a stream goes on without its client, which may come back with "
+            "GET /v1/streams/ID; 0: it is stopped, and its events carry no ids",
+        ),
+    ] = 0.0
+    retry_window_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds an answer goes on of which an SDK has seen nothing when it left: it "
+            "tries again by itself and gets this one",
+        ),
+    ] = 2.0
+    replay_window_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Seconds a complete answer is kept for who comes back by stream id or "
+            "Idempotency-Key",
+        ),
+    ] = 60.0
+    replay_budget_bytes: Annotated[
+        int, Meta(ge=64 * 1024, description="Bytes of complete answers that are kept so")
+    ] = 64 * 1024 * 1024
     header_delay_s: Annotated[
         float,
         Meta(ge=0, description="Seconds a stream's status line is withheld for its first token"),

@@ -71,5 +71,9 @@ class ByteBudget:
                 message="The server holds as much as its memory budget allows. Try again shortly.",
                 retry_after_s=RETRY_AFTER_S,
             ).raised()
+        return self.hold(n)
+
+    def hold(self, n: int) -> Lease:
+        """Count `n` bytes for work that was accepted already; never refused."""
         self.held_bytes += n
         return Lease(self, n)

@@ -22,6 +22,7 @@ from refloat.generation.request import (
     Prompt,
     TextPrompt,
     TokenPrompt,
+    without_prompts,
 )
 from refloat.generation.resolve import (
     candidates,
@@ -66,14 +67,17 @@ class Intake:
         prep: PrepPort,
         vocabulary: Callable[[], Vocabulary],
         budget: ByteBudget,
+        stream_buffer_bytes: int = 1 << 20,
     ) -> None:
-        """`vocabulary` is only asked once the model's facts are known."""
+        """`vocabulary` is only asked once the model's facts are known; `stream_buffer_bytes` is what a
+        reader may be behind."""
         self.model = dispatch.model
         self.dispatch = dispatch
         self._gate = dispatch.gate
         self._prep = prep
         self._vocabulary = vocabulary
         self._budget = budget
+        self._stream_buffer_bytes = stream_buffer_bytes
 
     async def submit(self, request: GenerationRequest) -> Session:
         """A session that has been admitted. Raises `ProblemError`.
@@ -183,8 +187,10 @@ class Intake:
                 accepted_s=times.accepted_s,
                 deadline_s=times.deadline_s,
                 abandon=self.dispatch.abandon,
+                max_unread_bytes=self._stream_buffer_bytes,
             )
             session.begin(tuple(self._choices(session, prompts, facts)))
+            session.request = without_prompts(request)
             self.dispatch.admit(session)
         except BaseException:
             lease.close()

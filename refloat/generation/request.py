@@ -99,3 +99,9 @@ class GenerationRequest(msgspec.Struct, frozen=True):
     takes the lower ones first."""
     retention: Retention | None = None
     """`None`: nothing beyond this client's connection."""
+
+
+def without_prompts(request: GenerationRequest) -> GenerationRequest:
+    """The request without what only its admission needs: prompts may be megabytes."""
+    empty = (TokenPrompt(()),) * len(request.prompts)
+    return msgspec.structs.replace(request, prompts=empty)

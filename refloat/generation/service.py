@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from refloat.generation.gate import unavailability
 from refloat.generation.intake import Intake
+from refloat.generation.kept import Attendance
 from refloat.generation.request import GenerationRequest, Prompt
 from refloat.generation.session import Session
+from refloat.generation.streams import Streams
 from refloat.supervisor.fleet import Fleet
 from refloat.wire.problem import ProblemError, ProblemKind, TooManyTokensError
 
@@ -19,15 +21,30 @@ MOST_TOLD_TOKENS = 4 * 1024 * 1024
 class Generations:
     """Finds the model by its name. Every method raises `ProblemError`."""
 
-    def __init__(self, intakes: Mapping[str, Intake], fleet: Fleet | None = None) -> None:
+    def __init__(
+        self,
+        intakes: Mapping[str, Intake],
+        fleet: Fleet | None = None,
+        streams: Streams | None = None,
+    ) -> None:
         """`intakes` is read at every call, so that models may come and go. A model that `fleet` knows
         but that has no intake (it could not even be fetched) is told as what it is there."""
         self._intakes = intakes
         self._fleet = fleet
+        self._streams = streams
+        if streams is not None:
+            streams.ask_for_room(self._others_wait)
 
-    async def submit(self, request: GenerationRequest) -> Session:
+    async def submit(self, request: GenerationRequest) -> Session | Attendance:
         """See `Intake.submit`. The caller owes the session a `cancel` if it stops reading early."""
-        return await self._intake(request.model).submit(request)
+        submit, streams = self._intake(request.model).submit, self._streams
+        if streams is None or not streams.wants(request.retention):
+            session = await submit(request)
+        else:
+            session = await streams.open(request, submit)
+        if streams is not None:
+            streams.make_room(request.model)
+        return session
 
     async def tokenize(self, model: str, prompt: Prompt) -> list[int]:
         """Ids of a prompt, untruncated; works while workers are busy or gone."""
@@ -58,6 +75,10 @@ class Generations:
     def idle(self) -> bool:
         """Whether no session of any model is under way."""
         return all(intake.dispatch.idle for intake in self._intakes.values())
+
+    def _others_wait(self, model: str, but: frozenset[Session]) -> bool:
+        intake = self._intakes.get(model)
+        return intake is not None and intake.dispatch.has_waiting(but)
 
     def _intake(self, model: str) -> Intake:
         intake = self._intakes.get(model)

@@ -20,6 +20,7 @@ from refloat.generation.events import (
     Usage,
 )
 from refloat.generation.ranking import Ranking
+from refloat.generation.replay import EVENT_BYTES, LOGPROB_BYTES, event_bytes
 from refloat.generation.request import GenerationRequest
 from refloat.generation.runaway import Cut
 from refloat.parsing.pipeline import TokenLogprob
@@ -28,9 +29,8 @@ from refloat.wire.problem import Problem, ProblemKind
 if TYPE_CHECKING:
     from refloat.generation.choice import Choice
 
-#: What an unread event costs beyond its text.
-_EVENT_BYTES = 160
-_LOGPROB_BYTES = 160
+#: How long more may be unread than may be.
+_PATIENCE_S = 0.5
 
 
 class Session:
@@ -47,8 +47,10 @@ class Session:
         accepted_s: float,
         deadline_s: float | None,
         abandon: Callable[["Session"], None],
+        max_unread_bytes: int = 1 << 20,
     ) -> None:
-        """`accepted_s` and `deadline_s` are readings of the owner's monotonic clock."""
+        """`accepted_s` and `deadline_s` are readings of the owner's monotonic clock. A reader with
+        more than `max_unread_bytes` to read for a moment is too slow: the request ends."""
         self.request = request
         self.model = model
         self.created = int(datetime.now(UTC).timestamp())
@@ -67,7 +69,16 @@ class Session:
         self._cached: dict[int, int] = {}
         self._pending: list[Event] = []
         self._unread_bytes = 0
+        self._max_unread_bytes = max_unread_bytes
+        self._patience: asyncio.TimerHandle | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._sink: Callable[[Event, int], None] | None = None
+        self.stream_id: str | None = None
+        """Nobody can ask for it again; see `kept.py` for those that can."""
+        self.after = 0
+        self.is_attached = False
+        self.is_overrun = False
+        """It has ended because its reader was too slow."""
         best_of = request.best_of or request.n
         self._ranking = Ranking(request.n) if best_of > request.n else None
         self.terminal: Completed | Failed | None = None
@@ -125,6 +136,18 @@ class Session:
             self._is_read = True
         self.lease.close()
 
+    def record(self, sink: Callable[[Event, int], None]) -> None:
+        """Give every event, those that are there first, to `sink` with its bytes; nobody reads here
+        then, and the bytes are the sink's affair."""
+        events, self._pending = self._pending, []
+        self.lease.adjust(-self._unread_bytes)
+        self._unread_bytes = 0
+        self._sink = sink
+        for event in events:
+            sink(event, event_bytes(event))
+        if self.terminal is not None:
+            self.lease.close()
+
     # --- for the owner ----------------------------------------------------------------------------
 
     def begin(self, choices: tuple["Choice", ...]) -> None:
@@ -147,14 +170,14 @@ class Session:
         self.lease.adjust(kept_bytes)
         if self._ranking is not None:
             self._ranking.add(choice.journal.generation, choice.prompt_index, text, logprobs)
-            size_bytes = len(text) + _LOGPROB_BYTES * len(logprobs)
+            size_bytes = len(text) + LOGPROB_BYTES * len(logprobs)
             self._unread_bytes += size_bytes
             self.lease.adjust(size_bytes)
         elif text or logprobs:
             if choice.echo:
                 echo, choice.echo = choice.echo, ""
                 self._put(Delta(choice.journal.index, echo), len(echo))
-            size_bytes = len(text) + _LOGPROB_BYTES * len(logprobs) if logprobs else len(text)
+            size_bytes = len(text) + LOGPROB_BYTES * len(logprobs) if logprobs else len(text)
             self._put(Delta(choice.journal.index, text, logprobs), size_bytes)
 
     def end_choice(self, choice: "Choice", reason: FinishReason, cut: Cut | None = None) -> None:
@@ -190,12 +213,27 @@ class Session:
     def _end(self, event: Completed | Failed) -> None:
         self.terminal = event
         self._put(event)
+        if self._sink is not None:
+            self.lease.close()
 
     def _put(self, event: Event, text_bytes: int = 0) -> None:
-        size_bytes = text_bytes + _EVENT_BYTES
+        size_bytes = text_bytes + EVENT_BYTES
+        if self._sink is not None:
+            self._sink(event, size_bytes)
+            return
         self._unread_bytes += size_bytes
         self.lease.adjust(size_bytes)
         self._pending.append(event)
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+        elif self._unread_bytes > self._max_unread_bytes and self._patience is None:
+            # What one step brings may be large: a reader that takes it at once is not slow.
+            loop = asyncio.get_running_loop()
+            self._patience = loop.call_later(_PATIENCE_S, self._judge_reader)
+
+    def _judge_reader(self) -> None:
+        self._patience = None
+        if self._unread_bytes > self._max_unread_bytes and self.terminal is None:
+            self.is_overrun = True
+            self.cancel()

@@ -91,6 +91,9 @@ class Metrics:
             "refloat_step_age_seconds", "Age of the step under way; 0 when there is none", ["model"],
             registry=r,
         )  # fmt: skip
+        self.orphans = Gauge(
+            "refloat_orphans", "Requests whose answer goes on without their client", registry=r
+        )
         self.held_bytes = Gauge(
             "refloat_held_bytes",
             "Bodies, journals and buffers held, against the budget",

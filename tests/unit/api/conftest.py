@@ -37,6 +37,9 @@ class FakeSession:
     model = "m"
     created = 1_700_000_000
     fingerprint = "fp_test"
+    stream_id: str | None = None
+    after = 0
+    is_attached = is_overrun = False
 
     def __init__(self, request: GenerationRequest, batches: list[list[Event]]) -> None:
         self.request = request

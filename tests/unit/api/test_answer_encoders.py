@@ -26,6 +26,9 @@ class Said:
     model = 'a "model"'
     created = 1_700_000_000
     fingerprint = "fp_1"
+    stream_id: str | None = None
+    after = 0
+    is_attached = is_overrun = False
 
     def __init__(self, request: GenerationRequest) -> None:
         self.request = request

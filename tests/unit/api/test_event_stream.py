@@ -33,6 +33,9 @@ class Session:
     """Events from a queue."""
 
     request, model, created, fingerprint = REQUEST, "m", 1, "fp"
+    stream_id: str | None = None
+    after = 0
+    is_attached = is_overrun = False
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[list[Event]] = asyncio.Queue()
