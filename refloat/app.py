@@ -31,7 +31,7 @@ from refloat.models.resolve import ResolvedModel
 from refloat.observe.log import configure_logging, get_logger
 from refloat.observe.metrics import Metrics
 from refloat.parsing.vocabulary import Vocabulary
-from refloat.supervisor.control import Control
+from refloat.supervisor.control import Control, DrainOrder
 from refloat.supervisor.failed_model import publish_failed
 from refloat.supervisor.fleet import Availability, Fleet
 from refloat.supervisor.host_share import HostShare
@@ -102,14 +102,15 @@ class Gateway:
             self._fleet,
             self._streams,
         )
-        self._signals: asyncio.Queue[signal.Signals] = asyncio.Queue()
+        self._orders: asyncio.Queue[DrainOrder] = asyncio.Queue()
+        self._is_draining = False
         self._tasks: dict[asyncio.Task[Any], str] = {}
 
     async def run(self, listener: socket.socket) -> int:
         """Everything, until a signal or the end of something essential."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._signals.put_nowait, number)
+            loop.add_signal_handler(number, self._orders.put_nowait, DrainOrder(number.name))
         self._incidents.kernel.start()
         http = build_server(
             self._build_api(),
@@ -139,7 +140,7 @@ class Gateway:
         return code
 
     async def _wait_for_the_end(self) -> int:
-        asked = asyncio.ensure_future(self._signals.get())
+        asked = asyncio.ensure_future(self._orders.get())
         hopeless = asyncio.ensure_future(self._nothing_loads())
         waiting = {asked, hopeless, *self._tasks}
         try:
@@ -170,14 +171,22 @@ class Gateway:
             _log.critical("no_model_loadable", model=outcome.name, reason=outcome.reason)
         return True
 
-    async def _drain(self, number: signal.Signals) -> None:
-        """Finish what runs, within the deadline; a second signal ends the patience."""
-        deadline_s = self._server.drain_timeout_s
-        _log.info("draining", signal=number.name, deadline_s=deadline_s)
+    def _ask_to_drain(self, order: DrainOrder) -> None:
+        if not self._is_draining:
+            self._is_draining = True
+            self._orders.put_nowait(order)
+
+    async def _drain(self, order: DrainOrder) -> None:
+        """Finish what runs, within the deadline; a second signal ends the patience. One that follows
+        an operator's order says no more than that did."""
+        self._is_draining = True
+        given_s = order.deadline_s
+        deadline_s = self._server.drain_timeout_s if given_s is None else given_s
+        _log.info("draining", by=order.by, deadline_s=deadline_s)
         for model in self._models.values():
             model.supervisor.announce_draining()
         drain = asyncio.ensure_future(self._generations.drain(deadline_s))
-        again = asyncio.ensure_future(self._signals.get())
+        again = asyncio.ensure_future(self._impatience(order))
         await asyncio.wait({drain, again}, return_when=asyncio.FIRST_COMPLETED)
         again.cancel()
         if not drain.done():
@@ -187,6 +196,11 @@ class Gateway:
         complete = not drain.cancelled() and drain.result()
         _log.info("drained", complete=complete)
         await self._stop_children(_CHILDREN_LEAVE_S)
+
+    async def _impatience(self, order: DrainOrder) -> None:
+        if order.by not in signal.Signals.__members__:
+            await self._orders.get()
+        await self._orders.get()
 
     async def _stop_children(self, deadline_s: float) -> None:
         stops = [model.supervisor.stop(deadline_s) for model in self._models.values()]
@@ -244,7 +258,9 @@ class Gateway:
                 streams=self._streams,
                 version=__version__,
                 incidents=self._incidents.store,
-                control=Control({name: m.supervisor for name, m in self._models.items()}),
+                control=Control(
+                    {name: m.supervisor for name, m in self._models.items()}, self._ask_to_drain
+                ),
             )
         )
 

@@ -5,7 +5,14 @@ from refloat.api.context import ApiContext
 from refloat.api.errors import Answer, encode_json
 from refloat.api.facts import Call
 from refloat.api.lookup import served_model
-from refloat.api.schema.admin import RESET_DECODER, ResetAnswer, ResetBody
+from refloat.api.schema.admin import (
+    DRAIN_DECODER,
+    RESET_DECODER,
+    DrainAnswer,
+    DrainBody,
+    ResetAnswer,
+    ResetBody,
+)
 from refloat.api.schema.decode import decode_body
 from refloat.observe.log import get_logger
 
@@ -40,3 +47,14 @@ class Admin:
         )
         state = model.availability.value
         return Answer(encode_json(ResetAnswer(model.name, state, restarts=did)))
+
+    async def drain(self, call: Call) -> Answer:
+        """As after SIGTERM: not ready, nothing new, running answers finished, and the end."""
+        context = self._context
+        with await read_json_body(call, limit=_MAX_BODY_BYTES, budget=context.budget) as body:
+            parsed = decode_body(body.data, DRAIN_DECODER) if body.data.strip() else DrainBody()
+        context.control.drain(parsed.deadline_s)
+        _log.warning("drain_ordered", deadline_s=parsed.deadline_s, tenant=call.facts.tenant)
+        allowed_s = context.settings.drain_timeout_s
+        answer = DrainAnswer(allowed_s if parsed.deadline_s is None else parsed.deadline_s)
+        return Answer(encode_json(answer), status=202)

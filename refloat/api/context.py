@@ -102,6 +102,11 @@ class ControlPort(Protocol):
         """
         ...
 
+    def drain(self, deadline_s: float | None) -> None:
+        """Finish what runs within so many seconds (`None`: as the settings say), take nothing new, and
+        end. Does nothing while that is under way."""
+        ...
+
 
 class NoControl:
     """Orders nothing: for a gateway without models of its own."""
@@ -109,6 +114,9 @@ class NoControl:
     def reset(self, model: str, *, accept_probe: bool) -> bool:
         """Nothing is started."""
         return False
+
+    def drain(self, deadline_s: float | None) -> None:
+        """Nothing ends."""
 
 
 _NO_CONTROL = NoControl()

@@ -14,7 +14,7 @@ from refloat.api.generate import CHAT_DIALECT, COMPLETION_DIALECT, Generate
 from refloat.api.health import Health
 from refloat.api.incidents import IncidentList, Incidents
 from refloat.api.models import Models
-from refloat.api.schema.admin import ResetAnswer, ResetBody
+from refloat.api.schema.admin import DrainAnswer, DrainBody, ResetAnswer, ResetBody
 from refloat.api.schema.answers import (
     ChatChunk,
     ChatCompletion,
@@ -55,7 +55,7 @@ class Operation(NamedTuple):
 
 def operations(context: ApiContext, openapi: Handler) -> list[Operation]:
     """All of them. The first that matches a path is taken, so the longer ones come first."""
-    health, incidents = Health(context), Incidents(context)
+    health = Health(context)
     found = [operation for prefix in PREFIXES for operation in _under(prefix, context, health)]
     any_object = dict[str, Any]
     return [
@@ -74,13 +74,40 @@ def operations(context: ApiContext, openapi: Handler) -> list[Operation]:
         Operation(
             "GET", "/v2/models/{model:path}", health.model, "A model, for KServe", gives=any_object
         ),
+        *_for_operators(context),
+        Operation("GET", "/health", health.summary, "Everything at a glance", gives=any_object),
+        Operation(
+            "GET",
+            "/metrics",
+            _metrics_handler(context),
+            "Prometheus metrics",
+            gives=str,
+            media_type="text/plain",
+        ),
+        Operation(
+            "GET", "/openapi.json", openapi, "These routes in OpenAPI's form", gives=any_object
+        ),
+    ]
+
+
+def _for_operators(context: ApiContext) -> list[Operation]:
+    admin, incidents = Admin(context), Incidents(context)
+    return [
         Operation(
             "POST",
             "/admin/models/{model:path}/reset",
-            Admin(context).reset,
+            admin.reset,
             "Try a failed model again, now",
             takes=ResetBody,
             gives=ResetAnswer,
+        ),
+        Operation(
+            "POST",
+            "/admin/drain",
+            admin.drain,
+            "Finish what runs, take nothing new, and end",
+            takes=DrainBody,
+            gives=DrainAnswer,
         ),
         Operation(
             "GET",
@@ -95,18 +122,6 @@ def operations(context: ApiContext, openapi: Handler) -> list[Operation]:
             incidents.get,
             "One fault: cause, evidence, actions, outcomes",
             gives=Incident,
-        ),
-        Operation("GET", "/health", health.summary, "Everything at a glance", gives=any_object),
-        Operation(
-            "GET",
-            "/metrics",
-            _metrics_handler(context),
-            "Prometheus metrics",
-            gives=str,
-            media_type="text/plain",
-        ),
-        Operation(
-            "GET", "/openapi.json", openapi, "These routes in OpenAPI's form", gives=any_object
         ),
     ]
 

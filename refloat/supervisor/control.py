@@ -1,16 +1,35 @@
-"""An operator's orders, by the name of the model they are for."""
+"""An operator's orders: for a model, by its name, or for the whole server."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from refloat.supervisor.supervisor import ModelSupervisor
 from refloat.wire.problem import ProblemError, ProblemKind
 
 
+class DrainOrder(NamedTuple):
+    """Finish what runs, take nothing new, and end."""
+
+    by: str
+    """A signal's name, or `admin`."""
+    deadline_s: float | None = None
+    """For what runs; `None`: as the settings say."""
+
+
 class Control:
     """Implements `api.context.ControlPort`."""
 
-    def __init__(self, supervisors: Mapping[str, ModelSupervisor]) -> None:
+    def __init__(
+        self,
+        supervisors: Mapping[str, ModelSupervisor],
+        order_drain: Callable[[DrainOrder], None],
+    ) -> None:
         self._supervisors = supervisors
+        self._order_drain = order_drain
+
+    def drain(self, deadline_s: float | None) -> None:
+        """Begin to drain the server. Does nothing while it drains."""
+        self._order_drain(DrainOrder("admin", deadline_s))
 
     def reset(self, model: str, *, accept_probe: bool) -> bool:
         """See `ModelSupervisor.reset`. Raises `ProblemError` for a model that has no supervisor."""

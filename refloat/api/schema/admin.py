@@ -1,5 +1,7 @@
 """The bodies of the operator's routes."""
 
+from typing import Annotated, Literal
+
 import msgspec
 
 
@@ -21,4 +23,19 @@ class ResetAnswer(msgspec.Struct):
     """Whether anything is started again; false for a model that runs as it should."""
 
 
+class DrainBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """How to drain; the body may be left out."""
+
+    deadline_s: Annotated[float, msgspec.Meta(ge=0, le=86_400)] | None = None
+    """Seconds that running answers get; default: the setting `drain_timeout_s`."""
+
+
+class DrainAnswer(msgspec.Struct):
+    """The server drains, and ends by itself."""
+
+    deadline_s: float
+    status: Literal["draining"] = "draining"
+
+
+DRAIN_DECODER = msgspec.json.Decoder(DrainBody)
 RESET_DECODER = msgspec.json.Decoder(ResetBody)

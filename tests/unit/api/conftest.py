@@ -168,6 +168,10 @@ class FakeControl:
     """Remembers what was ordered; `m` can be reset, `gone` cannot."""
 
     orders: list[tuple[str, bool]] = field(default_factory=list[tuple[str, bool]])
+    drains: list[float | None] = field(default_factory=list[float | None])
+
+    def drain(self, deadline_s: float | None) -> None:
+        self.drains.append(deadline_s)
 
     def reset(self, model: str, *, accept_probe: bool) -> bool:
         if model == "gone":

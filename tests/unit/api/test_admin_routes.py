@@ -53,6 +53,24 @@ def test_reset_that_cannot_be_meant_is_refused(
     assert gateway.context.control.orders == orders
 
 
+@pytest.mark.parametrize(
+    ("body", "ordered", "told"), [(None, None, 30.0), ({}, None, 30.0), ({"deadline_s": 2}, 2, 2.0)]
+)
+def test_drain_is_handed_on(gateway: Any, body: object, ordered: float | None, told: float) -> None:
+    answer = Client(gateway.url).post("/admin/drain", body)
+    assert answer.status == 202
+    assert answer.json() == {"status": "draining", "deadline_s": told}
+    assert gateway.context.control.drains[-1] == ordered
+
+
+@pytest.mark.parametrize("body", [{"deadline_s": -1}, {"deadline": 5}, {"deadline_s": "5"}, b"["])
+def test_drain_that_cannot_be_meant_is_refused(gateway: Any, body: object) -> None:
+    drains = list(gateway.context.control.drains)
+    assert Client(gateway.url).post("/admin/drain", body).status == 400
+    assert Client(gateway.url).get("/admin/drain").status == 405
+    assert gateway.context.control.drains == drains
+
+
 def test_reset_with_keys_set_asks_for_one(gateway_with: Any) -> None:
     gateway = gateway_with(keys=["k"])
     assert Client(gateway.url).post(RESET, None).status == 401
