@@ -44,6 +44,8 @@ def neighbour(*, rounds: int, progress: Progress) -> Neighbour:
         for round_number in range(-1, rounds):
             for kills in (False, True):
                 if kills:
+                    # progress between two losses, else they are taken for a model that cannot run
+                    assert ask(client, {**body, "model": "frail"}).is_right
                     pid = eventually(lambda: server.worker_pid("frail"), what="a worker")
                     os.kill(pid, signal.SIGKILL)
                 outcomes = [ask(client, body) for _ in range(_ASKED)]
