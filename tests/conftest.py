@@ -11,6 +11,13 @@ from refloat.models.resolve import resolve
 ROOT = Path(__file__).parents[1]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A long version takes as long as it takes, whatever its short one is allowed."""
+    for item in items:
+        if item.get_closest_marker("soak"):
+            item.add_marker(pytest.mark.timeout(0), append=False)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A `$REFLOAT_HOME` for what a test starts without giving it one: never the developer's own."""

@@ -42,6 +42,9 @@ class Recovery(NamedTuple):
     ratio: Estimate
     added_s: Estimate
     """Pause minus bare load, pair by pair."""
+    bare_first_s: Estimate
+    """What the bare pipeline then takes for its first two tokens: kernels are built with them, so
+    that no server can be back sooner."""
     detection_s: Estimate
     """From SIGKILL to the state's change in the gateway, the kernel's teardown included."""
     resident_bytes: int
@@ -74,6 +77,7 @@ def recovery(
     """SIGKILL in mid-stream, once a round."""
     pauses: list[float] = []
     loads: list[float] = []
+    firsts: list[float] = []
     detections: list[float] = []
     resident = 0
     with Server.start(config={"models": [dict(model)]}) as server:
@@ -81,14 +85,16 @@ def recovery(
         prompts = Prompts.for_model(server, name, seed=3)
         for round_number in range(-1, rounds):
             began_s = time.perf_counter()
-            with bare():
+            with bare() as engine:
                 load_s = time.perf_counter() - began_s
+                first_s = engine.run(prompts.take(1), 2).wall_s
             kill = _Kill(server, name)
             outcome = _stream(server.client(timeout_s=_DEADLINE_S), model, prompts, kill)
             server.wait_ready(_DEADLINE_S)
             resident = kill.resident_bytes
             if round_number >= 0:
                 loads.append(load_s)
+                firsts.append(first_s)
                 pauses.append(outcome.longest_gap_s)
                 detections.append(_detection_s(server, kill))
             progress(f"recovery, round {round_number + 1} of {rounds}")
@@ -97,6 +103,7 @@ def recovery(
         estimate(loads),
         paired(pauses, loads, lambda pause, load: pause / load),
         paired(pauses, loads, lambda pause, load: pause - load),
+        estimate(firsts),
         estimate(detections),
         resident,
     )

@@ -75,7 +75,8 @@ def recovery_rows(result: Recovery) -> list[Row]:
     """A worker's death without a spare."""
     pause = (
         f"{_show(result.pause_s, '{:.2f}')} s; bare load {_show(result.bare_load_s, '{:.2f}')} s; "
-        f"ratio {_show(result.ratio, '{:.2f}')}; pause - load {_show(result.added_s, '{:.2f}')} s"
+        f"ratio {_show(result.ratio, '{:.2f}')}; pause - load {_show(result.added_s, '{:.2f}')} s; "
+        f"the bare engine's first two tokens then take {_show(result.bare_first_s, '{:.2f}')} s"
     )
     resident = f"{result.resident_bytes / 2**20:.0f} MB resident"
     return [

@@ -61,7 +61,7 @@ def run_beside(start_chaos: StartServer, times: int) -> None:
 
 
 def test_losses_of_one_model_are_nothing_to_the_other(start_chaos: StartServer) -> None:
-    run_beside(start_chaos, 5)
+    run_beside(start_chaos, 3)
 
 
 @pytest.mark.soak

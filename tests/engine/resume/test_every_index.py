@@ -76,8 +76,8 @@ def test_text_is_identical_for_each_index_alone(tmp_path: Path) -> None:
 @pytest.mark.smollm2
 @pytest.mark.timeout(900)
 def test_default_model_goes_on_with_the_same_text(smollm2_folder: Path, tmp_path: Path) -> None:
-    """A sample: each rebuild takes seconds. The ids 20 to 24 are ordinary ones there."""
-    sample = {20: (0, 9, 40), 21: (1, 30, 63)}
+    """A sample: each rebuild takes seconds. The id 20 is an ordinary one there."""
+    sample = {20: (0, 9, 40)}
     plan = [
         {"at": "token", "token": at, "kind": "kill", "match_tokens": [mark] * 3}
         for mark, places in sample.items()
