@@ -2,9 +2,15 @@
 
 import errno
 import socket
+import sys
 
 #: Connections that wait to be taken; the kernel caps it at its own limit.
 BACKLOG = 2048
+
+#: Bytes of a connection that the kernel takes before they can be sent. As much as it likes would be
+#: megabytes for each client that does not read.
+_UNSENT_BYTES = 128 * 1024
+_TCP_NOTSENT_LOWAT = 25  # Linux; `socket` has no name for it
 
 _REASONS = {
     errno.EADDRINUSE: "it is in use; is another server running? (--port chooses another)",
@@ -38,6 +44,8 @@ def open_listener(host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, name != "::")
+        if sys.platform == "linux":
+            listener.setsockopt(socket.IPPROTO_TCP, _TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
