@@ -10,10 +10,9 @@ from refloat.generation.answer_lengths import AnswerLengths
 from refloat.generation.choice import Choice
 from refloat.generation.preemption import Running
 from refloat.generation.prefix import PrefixIndex
-from refloat.generation.scheduler import Room, longest
+from refloat.generation.scheduler import Room, load, longest
 from refloat.kv.blocks import BlockLedger
 from refloat.kv.forecast import Load
-from refloat.kv.prefix import chain
 from refloat.supervisor.fleet import Replica
 from refloat.wire.messages import Cancel
 
@@ -97,8 +96,11 @@ class ReplicaAccount:
             if limit is None:
                 raise ValueError(f"{key} can never fit worker {self.replica.worker_id}")
             is_whole = not self.capabilities.token_resume
-            hashes = choice.chain.hashes(self.ledger.block_size) if self.ledger.is_sharing else ()
-            self.ledger.enter(key, limit if is_whole else tokens, limit=limit, hashes=hashes)
+            hashes, tail = [], []
+            if self.ledger.is_sharing:
+                hashes, tail = choice.chain.continued(journal.emitted, self.ledger.block_size)
+            size = limit if is_whole else tokens
+            self.ledger.enter(key, size, limit=limit, hashes=hashes, tail=tail)
         if self._prefix is not None:
             choice.session.note_cached(choice.prompt_index, self._prefix.lookup(choice.chain))
         self._held[key] = choice
@@ -116,12 +118,12 @@ class ReplicaAccount:
         does not share what it is believed to share."""
         return self.ledger is None or self.ledger.observe(used_blocks)
 
-    def grew(self, key: Key, count: int) -> None:
+    def grew(self, key: Key, ids: Sequence[int]) -> None:
         """The attempt has brought tokens; with the first its prompt has been computed."""
         if self._unstarted and key in self._unstarted:
             self._started(key)
         if self.ledger is not None and self.capabilities.token_resume:
-            self.ledger.grow(key, count)
+            self.ledger.grow(key, ids)
 
     def give_up(self, choice: Choice) -> None:
         """Nobody wants more of the choice's present attempt: ask the worker to stop it."""
@@ -192,15 +194,17 @@ class ReplicaAccount:
         if ledger is None:
             return []
         return [
-            Load(ledger.own_tokens(key), choice.expected_left(self._lengths))
+            self._load(key, choice, ledger)
             for key, choice in self._held.items()
             if key not in self._given_up
         ]
 
+    def _load(self, key: Key, choice: Choice, ledger: BlockLedger) -> Load:
+        it = choice.waiting(self._lengths)
+        return load(it.tokens, ledger.common_of(key), it.left, it.most, ledger)
+
     def _started(self, key: Key) -> None:
         self._unstarted_tokens -= self._unstarted.pop(key)
-        if self.ledger is not None:
-            self.ledger.computed(key)
         choice = self._held.get(key)
         if choice is not None and self._prefix is not None:
             self._prefix.insert(choice.chain.hashes(self._prefix.block_size))
@@ -210,7 +214,5 @@ class ReplicaAccount:
         prefix = self._prefix
         if prefix is None:
             return
-        journal = choice.journal
-        ids: Sequence[int] = (journal.prompt + journal.emitted)[:-1]
-        known = choice.chain.hashes(prefix.block_size)
-        prefix.insert(chain(ids, prefix.block_size, known))
+        hashes, _ = choice.chain.continued(choice.journal.emitted[:-1], prefix.block_size)
+        prefix.insert(hashes)

@@ -12,8 +12,6 @@ _FEWEST = 8
 _MOST = 256
 #: Of the answers that were longer than this one is now: so many of a hundred ended before.
 _QUANTILE = 0.6
-#: Nobody is let in who could not go on for so many tokens at least.
-_LEAST_LEFT = 64
 
 
 class AnswerLengths:
@@ -39,4 +37,4 @@ class AnswerLengths:
         longer = len(lengths) - first
         # one that is longer than all before it: half of its way, as far as anybody knows
         expected = lengths[first + int(longer * _QUANTILE)] - emitted if longer else emitted
-        return min(most_left, max(expected, _LEAST_LEFT))
+        return min(most_left, expected)

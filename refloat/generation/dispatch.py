@@ -221,7 +221,7 @@ class Dispatch:
         has_ended = output.ended is not None
         choice = account.owner(key)
         if choice is None:
-            account.grew(key, len(output.ids))
+            account.grew(key, output.ids)
             if has_ended:
                 account.settle(key)
             return 0
@@ -230,7 +230,7 @@ class Dispatch:
         accepted = journal.accept(output)
         if isinstance(accepted, Accepted) and accepted.ids:
             count = len(accepted.ids)
-            account.grew(key, count)
+            account.grew(key, accepted.ids)
             self._note_time(choice, now_s)
             if choice.advance(accepted, now_s):
                 self._custody.complete(account, choice, has_ended=has_ended)

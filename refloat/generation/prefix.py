@@ -27,6 +27,15 @@ class PromptChain:
             self._block_size = block_size
         return self._hashes
 
+    def continued(self, ids: Sequence[int], block_size: int) -> tuple[list[int], list[int]]:
+        """Hashes of the full blocks of the prompt with these ids behind it, and the ids of the rest."""
+        hashes = self.hashes(block_size)
+        rest = [*self.ids[len(hashes) * block_size :], *ids]
+        if len(rest) < block_size:
+            return hashes, rest
+        more = chain(rest, block_size, parent=hashes[-1] if hashes else 0)
+        return hashes + more, rest[len(more) * block_size :]
+
 
 class PrefixIndex:
     """Blocks in the cache, least recently used first; at most as many as the cache has."""

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from refloat.kv.blocks import BlockLedger, blocks_for
 from refloat.kv.forecast import Load, peak_blocks
 
+_LEAST_BLOCKS = 2
+
 
 class Waiting(NamedTuple):
     """One generation that wants to run."""
@@ -53,8 +55,8 @@ class Room(NamedTuple):
     added: tuple[Load, ...] = ()
     """Assigned in this decision."""
     added_blocks: int = 0
-    begun: tuple[int, ...] = ()
-    """Hashes of the first blocks of those."""
+    begun: frozenset[int] = frozenset()
+    """Hashes of the blocks of those."""
 
 
 class Pace(NamedTuple):
@@ -83,6 +85,14 @@ def longest(most: int, room: Room) -> int | None:
     if blocks_for(most, room.ledger.block_size) > room.ledger.total:
         return None
     return min(most + room.head_room, room.ledger.capacity_tokens)
+
+
+def load(tokens: int, shared: int, left: int, most: int, ledger: BlockLedger) -> Load:
+    """What to expect of a generation of so many tokens, of which it holds `shared` blocks in common.
+    Nobody runs who could not go on for some blocks: else it would be stopped again at once."""
+    size = ledger.block_size
+    left = max(left, min(_LEAST_BLOCKS * size, most - tokens))
+    return Load(tokens - shared * size, left)
 
 
 def decide(
@@ -124,7 +134,7 @@ def _fits(item: Waiting, room: Room, pace: Pace | None) -> bool:
     if limit is None:
         return False
     hashes = item.hashes(ledger.block_size) if ledger.is_sharing else ()
-    if pace is not None and hashes and (hashes[0] in room.begun or ledger.awaits(hashes)):
+    if pace is not None and ledger.awaits(hashes, room.begun):
         return False
     if not ledger.has_room_for(
         limit if room.is_whole else item.tokens,
@@ -147,8 +157,8 @@ def _will_fit(item: Waiting, hashes: Sequence[int], ledger: BlockLedger, room: R
     """Whether the cache is never too full, as far as can be foreseen."""
     if not len(ledger) and not room.added:
         return True
-    shared = ledger.shared(item.tokens, hashes)
-    mine = Load(item.tokens - shared * ledger.block_size, item.left)
+    shared = ledger.known(hashes)
+    mine = load(item.tokens, shared, item.left, item.most, ledger)
     loads = [*room.loads(), *room.added, mine]
     return ledger.common + peak_blocks(loads, ledger.block_size) <= ledger.total
 
@@ -165,10 +175,10 @@ def _with(item: Waiting, room: Room) -> Room:
     if ledger is None or limit is None:
         return room
     hashes = item.hashes(ledger.block_size) if ledger.is_sharing else ()
-    shared = ledger.shared(item.tokens, hashes)
+    shared = ledger.known(hashes)
     tokens = limit if room.is_whole else min(item.tokens + room.steps, max(item.tokens, limit))
     return room._replace(
-        added=(*room.added, Load(item.tokens - shared * ledger.block_size, item.left)),
-        added_blocks=room.added_blocks + blocks_for(tokens, ledger.block_size) - shared,
-        begun=(*room.begun, *hashes[:1]) if not shared else room.begun,
+        added=(*room.added, load(item.tokens, shared, item.left, item.most, ledger)),
+        added_blocks=room.added_blocks + blocks_for(tokens, ledger.block_size),
+        begun=room.begun.union(hashes),
     )

@@ -7,9 +7,9 @@ so a sequence holds its blocks until its end was reported, not until somebody as
 engine with a prefix cache keeps a block that several hold once (`prefix.py`).
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
-from refloat.kv.prefix import SharedBlocks
+from refloat.kv.prefix import SharedBlocks, chain
 
 
 def blocks_for(tokens: int, block_size: int) -> int:
@@ -20,16 +20,16 @@ def blocks_for(tokens: int, block_size: int) -> int:
 class _Entry:
     """One sequence in the engine."""
 
-    __slots__ = ("blocks", "hashes", "held", "is_computed", "is_leaving", "limit", "tokens")
+    __slots__ = ("blocks", "hashes", "is_computed", "is_leaving", "limit", "tail", "tokens")
 
-    def __init__(self, tokens: int, blocks: int, limit: int, hashes: Sequence[int]) -> None:
+    def __init__(self, tokens: int, blocks: int, limit: int) -> None:
         self.tokens = tokens
         self.blocks = blocks
         self.limit = limit
-        self.hashes = hashes
-        """Of its full blocks, as far as others may share them."""
-        self.held = 0
-        """How many of the first of those it shares, or is the one who shares them."""
+        self.hashes: list[int] = []
+        """Of its full blocks: whoever has the same ones may hold them with it."""
+        self.tail: list[int] = []
+        """Ids behind those."""
         self.is_computed = False
         self.is_leaving = False
 
@@ -37,8 +37,10 @@ class _Entry:
 class BlockLedger:
     """Who holds how many of `total` blocks of `block_size` tokens. One writer.
 
-    Blocks held in common are counted once from the moment the engine's own figures have shown that it
-    shares (`observe`), and each time in full until then, and for ever once they showed the contrary.
+    Two counts are kept, and the lower one holds. One takes every sequence in full. The other follows
+    what an engine with a prefix cache says it has in use, adding in full all that came since and
+    taking off only what certainly went: so it knows what sequences hold in common. If the engine ever
+    has more in use than that, it is not believed again.
     """
 
     def __init__(self, total: int, block_size: int, *, is_sharing: bool = False) -> None:
@@ -50,15 +52,15 @@ class BlockLedger:
         self.is_sharing = is_sharing
         self.is_proven = False
         """The engine was seen to share."""
+        self.leaving = 0
+        """Sequences whose end was asked for but not yet reported."""
         self._shared = SharedBlocks()
         self._entries: dict[Hashable, _Entry] = {}
         self._uncomputed: dict[Hashable, _Entry] = {}
-        self._edges: dict[Hashable, int] = {}
-        """Newcomers whose last block is full and held by others, with its hash."""
-        self._private = 0
+        self._edges: dict[Hashable, tuple[int, int]] = {}
+        """Newcomers whose last block is full and not theirs alone, with its hash and their tokens."""
         self._full = 0
-        self.leaving = 0
-        """Sequences whose end was asked for but not yet reported."""
+        self._bound = 0
 
     def __len__(self) -> int:
         """Sequences that hold blocks."""
@@ -66,62 +68,86 @@ class BlockLedger:
 
     @property
     def used(self) -> int:
-        """Blocks held now: what the engine has in use is never more."""
-        return self._mirrored if self.is_proven else self._full
-
-    @property
-    def _mirrored(self) -> int:
-        return self._private + len(self._shared)
+        """Blocks held now, or a few more."""
+        return min(self._full, self._bound)
 
     @property
     def capacity_tokens(self) -> int:
         """Tokens that one sequence can have when it is alone."""
         return self.total * self.block_size
 
-    def enter(self, key: Hashable, tokens: int, *, limit: int, hashes: Sequence[int] = ()) -> None:
+    @property
+    def common(self) -> int:
+        """Blocks that several hold together."""
+        return self._shared.common if self.is_proven else 0
+
+    def common_of(self, key: Hashable) -> int:
+        """How many of its blocks it holds together with others."""
+        return self._shared.common_of(self._entries[key].hashes) if self.is_proven else 0
+
+    def known(self, hashes: Sequence[int]) -> int:
+        """How many of these blocks a newcomer will probably hold together with others."""
+        return self._shared.known(hashes) if self.is_proven else 0
+
+    def enter(
+        self,
+        key: Hashable,
+        tokens: int,
+        *,
+        limit: int,
+        hashes: Sequence[int] = (),
+        tail: Sequence[int] = (),
+    ) -> None:
         """A sequence of so many tokens, `limit` at its longest, goes to the engine. `hashes`: of its
-        full blocks. Raises `ValueError` for one that is there already."""
+        full blocks; `tail`: the ids behind those. Raises `ValueError` for one that is there already."""
         if key in self._entries:
             raise ValueError(f"{key!r} holds blocks already")
         limit = min(limit, self.capacity_tokens)
-        entry = _Entry(tokens, blocks_for(min(tokens, limit), self.block_size), limit, hashes)
-        if self.is_sharing and hashes:
-            entry.held = self._sharable(tokens, hashes)
-            self._shared.hold(hashes[: entry.held])
-            if len(hashes) * self.block_size == tokens and self._shared.holders(hashes[-1]):
-                self._edges[key] = hashes[-1]
-        self._entries[key] = self._uncomputed[key] = entry
-        self._private += entry.blocks - entry.held
-        self._full += entry.blocks
-
-    def shared(self, tokens: int, hashes: Sequence[int]) -> int:
-        """Blocks of such a newcomer that would be held once with others."""
-        return self._sharable(tokens, hashes) if self.is_proven else 0
-
-    def computed(self, key: Hashable) -> None:
-        """The sequence has brought its first token: its blocks are there for others to share."""
-        entry = self._uncomputed.pop(key, None)
-        if entry is None:
-            return
-        entry.is_computed = True
+        entry = _Entry(tokens, blocks_for(min(tokens, limit), self.block_size), limit)
         if self.is_sharing:
-            before = entry.held
-            entry.held = self._shared.publish(entry.hashes, before)
-            self._private -= entry.held - before
+            entry.hashes, entry.tail = list(hashes), list(tail)
+            if self._is_edge(tokens, hashes):
+                self._edges[key] = (hashes[-1], tokens)
+            self._shared.enter(hashes)
+        self._entries[key] = self._uncomputed[key] = entry
+        self._full += entry.blocks
+        self._bound += entry.blocks
 
-    def grow(self, key: Hashable, count: int) -> None:
-        """The sequence has so many more tokens. Unknown keys do nothing."""
+    def awaits(self, hashes: Sequence[int], beside: Collection[int] = ()) -> bool:
+        """Whether the first block that a newcomer cannot share is just being computed for somebody
+        else, or will be for one with a block of `beside`: later it could be shared, now it would be
+        computed and kept twice."""
+        if not self.is_sharing:
+            return False
+        known = self._shared.known(hashes)
+        following = list(hashes[known : known + 1])
+        return bool(following) and (
+            following[0] in beside
+            or any(
+                entry.hashes[known : known + 1] == following for entry in self._uncomputed.values()
+            )
+        )
+
+    def grow(self, key: Hashable, ids: Sequence[int]) -> None:
+        """The sequence has brought these tokens, so all before them has been computed. Unknown keys
+        do nothing."""
         entry = self._entries.get(key)
         if entry is None:
             return
-        entry.tokens += count
-        if self._edges and entry.tokens > len(entry.hashes) * self.block_size + 1:
+        entry.tokens += len(ids)
+        if not entry.is_computed and ids:
+            entry.is_computed = True
+            del self._uncomputed[key]
+            self._shared.compute(entry.hashes)
+        if self._edges and entry.tokens > self._edges.get(key, (0, 0))[1] + 1:
             self._edges.pop(key, None)
+        if self.is_sharing:
+            self._name(entry, ids)
         if entry.tokens > entry.blocks * self.block_size:
             more = blocks_for(min(entry.tokens, entry.limit), self.block_size) - entry.blocks
             entry.blocks += more
-            self._private += more
             self._full += more
+            self._bound += more
 
     def leave(self, key: Hashable) -> None:
         """Its end was asked for: it holds what it has until `release`, and may even grow until the
@@ -139,12 +165,32 @@ class BlockLedger:
         self._uncomputed.pop(key, None)
         self._edges.pop(key, None)
         self.leaving -= entry.is_leaving
-        self._private -= entry.blocks - entry.held
         self._full -= entry.blocks
-        if self.is_sharing and self._shared.withdraw(
-            entry.hashes, entry.held, is_computed=entry.is_computed
-        ):
-            self._doubt()
+        self._bound -= self._certain([entry])
+        self._shared.leave(entry.hashes, is_computed=entry.is_computed)
+        if not self._entries:
+            self._bound = 0
+
+    def observe(self, used: int) -> bool:
+        """What the engine had in use in a step, said before the step's tokens are counted (`grow`);
+        negative: it does not know. `False`: more than it can have; from now on everybody is counted
+        in full."""
+        if used < 0 or not self.is_sharing:
+            return True
+        if used > self.used:
+            self.is_sharing = self.is_proven = False
+            self._bound = self._full
+            self._shared = SharedBlocks()
+            self._edges.clear()
+            for entry in self._entries.values():
+                entry.hashes, entry.tail = [], []
+            return False
+        coming = sum(entry.blocks for entry in self._uncomputed.values())
+        # a block beside: one that is written to may be held by two for a moment
+        self._bound = min(self._bound, used + coming + 1)
+        # a sequence that was cancelled, or not in the step, has not taken its last block
+        self.is_proven = self.is_proven or used + coming + len(self._entries) < self._full
+        return True
 
     def need(self, steps: int) -> int:
         """Blocks needed when everybody who stays has come so many tokens further and those who leave
@@ -154,19 +200,9 @@ class BlockLedger:
             if most + self._slack() <= self.total:
                 return most  # an upper bound is enough where it fits
         leaving = [entry for entry in self._entries.values() if entry.is_leaving]
-        if self.is_proven:
-            freed = sum(entry.blocks - entry.held for entry in leaving)
-            freed += self._shared.freed_by(entry.hashes[: entry.held] for entry in leaving)
-        else:
-            freed = sum(entry.blocks for entry in leaving)
-        return self.used - freed + self._growth(steps) + self._slack()
-
-    def awaits(self, hashes: Sequence[int]) -> bool:
-        """Whether a newcomer's first block is just being computed for somebody else: later it could
-        be shared, now it would be computed and kept twice."""
-        if not (self.is_sharing and hashes) or self._shared.known(hashes[:1]):
-            return False
-        return any(entry.hashes[:1] == hashes[:1] for entry in self._uncomputed.values())
+        full = self._full - sum(entry.blocks for entry in leaving)
+        left = min(full, self._bound - self._certain(leaving))
+        return left + self._growth(steps) + self._slack()
 
     def has_room_for(
         self, tokens: int, steps: int, *, limit: int, hashes: Sequence[int] = (), beside: int = 0
@@ -177,48 +213,28 @@ class BlockLedger:
         if not self._entries and not beside:
             return blocks_for(limit, self.block_size) <= self.total
         longest = min(tokens + steps, max(tokens, min(limit, self.capacity_tokens)))
-        mine = blocks_for(longest, self.block_size) - self.shared(tokens, hashes)
+        mine = blocks_for(longest, self.block_size)
         slack = self._slack()
-        if self.is_sharing and hashes and len(hashes) * self.block_size == tokens:
-            slack = max(slack, self._shared.holders(hashes[-1]))
+        if self._is_edge(tokens, hashes):
+            slack = max(slack, self._shared.owners(hashes[-1]))
         growth = self._growth(steps, with_leaving=True)
         return self.used + growth + mine + slack + beside <= self.total
 
-    @property
-    def common(self) -> int:
-        """Blocks that several hold, counted once."""
-        return self._shared.common if self.is_proven else 0
+    def _name(self, entry: _Entry, ids: Sequence[int]) -> None:
+        """Keep the hashes of its full blocks, generated ones too."""
+        entry.tail.extend(ids)
+        if len(entry.tail) >= self.block_size:
+            known = entry.hashes[-1:]
+            more = chain(entry.tail, self.block_size, parent=known[0] if known else 0)
+            del entry.tail[: len(more) * self.block_size]
+            entry.hashes += more
+            self._shared.enter(more)
+            self._shared.compute(more)
 
-    def own_tokens(self, key: Hashable) -> int:
-        """Its tokens beyond the blocks that it holds in common with others."""
-        entry = self._entries[key]
-        if not (entry.held and self.is_proven):
-            return entry.tokens
-        return entry.tokens - self._shared.common_of(entry.hashes[: entry.held]) * self.block_size
-
-    def observe(self, used: int) -> bool:
-        """What the engine had in use in a step, asked before the step's tokens are counted (`grow`);
-        negative: it does not know. `False`: it uses more than was counted, so it does not share as it
-        should, and nothing is counted as shared any more."""
-        if used < 0 or not self.is_sharing:
-            return True
-        if used > self._mirrored:
-            self.is_sharing = self.is_proven = False
-            self._private = self._full
-            for entry in self._entries.values():
-                entry.held = 0
-            self._shared = SharedBlocks()
-            self._edges.clear()
-            return False
-        if not self._uncomputed and self._mirrored < self._full:
-            self.is_proven = True
-        return True
-
-    def _sharable(self, tokens: int, hashes: Sequence[int]) -> int:
-        """The last block is never one of them: an engine that has to write to it copies it first."""
-        if not self.is_sharing:
-            return 0
-        return min(self._shared.known(hashes), max(0, tokens - 1) // self.block_size)
+    def _certain(self, leaving: Sequence[_Entry]) -> int:
+        """Blocks that are certainly free when these are gone: those that nobody else has."""
+        private = sum(entry.blocks - len(entry.hashes) for entry in leaving)
+        return private + self._shared.freed_by(entry.hashes for entry in leaving)
 
     def _growth(self, steps: int, *, with_leaving: bool = False) -> int:
         size = self.block_size
@@ -228,18 +244,13 @@ class BlockLedger:
             if entry.tokens + steps > entry.blocks * size and (with_leaving or not entry.is_leaving)
         )
 
+    def _is_edge(self, tokens: int, hashes: Sequence[int]) -> bool:
+        is_full = len(hashes) * self.block_size == tokens
+        return is_full and bool(hashes) and self._shared.owners(hashes[-1]) > 0
+
     def _slack(self) -> int:
-        """What engines ask for beyond their need: a newcomer whose last block is full and shared is
-        given its next one only when there is one for every holder."""
+        """What engines ask for beyond their need: a newcomer whose last block is full and not its own
+        alone is given the next one only when there is one for every owner."""
         if not self._edges:
             return 0
-        return max(self._shared.holders(block) for block in self._edges.values())
-
-    def _doubt(self) -> None:
-        """Somebody's shared block is gone with the last one who is known to have computed it, and may
-        have been gone before the newcomers who count on it reached the engine."""
-        for entry in self._uncomputed.values():
-            if entry.held and self._shared.is_doubtful(entry.hashes[: entry.held]):
-                self._shared.withdraw(entry.hashes, entry.held, is_computed=False)
-                self._private += entry.held
-                entry.held = 0
+        return max(self._shared.owners(block) for block, _ in self._edges.values())

@@ -60,14 +60,13 @@ class AdmissionGuard:
         ledger = self._ledger
         if ledger is not None:
             tokens, limit = len(request.tokens), _longest(request)
-            hashes: Sequence[int] = ()
+            hashes = chain(request.tokens, ledger.block_size) if ledger.is_sharing else []
+            tail = request.tokens[len(hashes) * ledger.block_size :]
             if not self._can_grow:
                 tokens = limit
-            elif ledger.is_sharing:
-                hashes = chain(request.tokens[: tokens - request.offset], ledger.block_size)
             if not ledger.has_room_for(tokens, self._steps, limit=limit, hashes=hashes):
                 return False
-            ledger.enter(request.key, tokens, limit=limit, hashes=hashes)
+            ledger.enter(request.key, tokens, limit=limit, hashes=hashes, tail=tail)
         self._held[request.key] = request.params.temperature > 0
         return True
 
@@ -108,8 +107,7 @@ class AdmissionGuard:
             if output.ended is not None:
                 self.release(key)
             elif ledger is not None and output.ids and self._can_grow:
-                ledger.computed(key)
-                ledger.grow(key, len(output.ids))
+                ledger.grow(key, output.ids)
 
     def release(self, key: RequestKey) -> None:
         """The engine has freed it, or never took it. Unknown keys do nothing."""

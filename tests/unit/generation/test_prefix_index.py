@@ -35,10 +35,11 @@ def test_insert_beyond_the_cache_forgets_the_least_used_from_its_end() -> None:
     assert cached(index, list(range(20))) == 8
 
 
-def test_chain_goes_on_from_known_hashes() -> None:
+def test_prompt_goes_on_with_what_was_generated() -> None:
     ids = list(range(23))
-    for cut in range(23):
-        assert chain(ids, 4, chain(ids[:cut], 4)) == chain(ids, 4)
+    for cut in range(1, 23):
+        prompt = PromptChain(ids[:cut])
+        assert prompt.continued(ids[cut:], 4) == (chain(ids, 4), ids[20:])
 
 
 def test_prompt_chain_follows_the_block_size() -> None:

@@ -89,17 +89,18 @@ def test_decide_prefers_the_emptier_worker() -> None:
 
 
 def test_decide_same_beginning_waits_until_it_is_computed_and_is_then_shared() -> None:
-    ledger = BlockLedger(10, 10, is_sharing=True)
-    place = Room(1, 8, ledger, lambda: [Load(0, 10)])
+    ledger = BlockLedger(30, 10, is_sharing=True)
+    place = Room(1, 8, ledger)
     hashes = [1, 2, 3, 4, 5, 6]
-    twins = [Waiting(number, 61, 5, 66, {10: hashes}.__getitem__) for number in range(3)]
+    twins = [Waiting(number, 61, 60, 200, {10: hashes}.__getitem__) for number in range(3)]
     assert sent(decide(twins, [place], PACE)) == [0]
-    ledger.enter("first", 61, limit=66, hashes=hashes)
+    ledger.enter("first", 61, limit=200, hashes=hashes)
+    place = place._replace(loads=lambda: [Load(61 - 10 * ledger.common_of("first"), 60)])
     assert sent(decide(twins[1:], [place], PACE)) == []
-    ledger.computed("first")
-    assert sent(decide(twins[1:], [place], PACE)) == [], "nobody has seen this engine share"
+    ledger.grow("first", [1])
+    assert sent(decide(twins[1:], [place], None)) == [1], "nobody has seen this engine share"
     ledger.is_proven = True
-    assert sent(decide(twins[1:], [place], PACE)) == [1, 2]
+    assert sent(decide(twins[1:], [place], None)) == [1, 2]
 
 
 def test_longest_of_a_hybrid_has_head_room_but_never_more_than_there_is() -> None:

@@ -8,16 +8,24 @@ from refloat.kv.blocks import BlockLedger, blocks_for
 from refloat.kv.forecast import Load, peak_blocks
 from refloat.kv.prefix import chain
 
+PROMPT = list(range(9))
+HASHES = chain(PROMPT, 4)
+SOME = [7, 7, 7, 7, 7, 7, 7, 7]
 
-def proven(total: int = 20) -> BlockLedger:
-    """Of an engine that was seen to share; blocks of four tokens."""
+
+def sharing(total: int = 20, *keys: str) -> BlockLedger:
+    """Of an engine with a prefix cache; these have PROMPT. Blocks of four tokens."""
     ledger = BlockLedger(total, 4, is_sharing=True)
-    ledger.is_proven = True
+    for key in keys:
+        begin(ledger, key)
     return ledger
 
 
-PROMPT = list(range(9))
-HASHES = chain(PROMPT, 4)
+def begin(ledger: BlockLedger, key: str, *, first: int = 1) -> None:
+    """One with PROMPT, which brings its first token."""
+    ledger.enter(key, 9, limit=40, hashes=HASHES, tail=PROMPT[8:])
+    if first:
+        ledger.grow(key, [100])
 
 
 def test_blocks_for_counts_the_last_one_begun() -> None:
@@ -34,11 +42,11 @@ def test_sequence_grows_by_blocks_and_never_beyond_its_limit() -> None:
     ledger = BlockLedger(5, 4)
     ledger.enter("a", 4, limit=9)
     assert ledger.used == 1
-    ledger.grow("a", 1)
+    ledger.grow("a", [1])
     assert ledger.used == 2
-    ledger.grow("a", 3)
+    ledger.grow("a", [1] * 3)
     assert ledger.used == 2
-    ledger.grow("a", 10)
+    ledger.grow("a", [1] * 10)
     assert ledger.used == 3
     with pytest.raises(ValueError, match="holds blocks already"):
         ledger.enter("a", 1, limit=1)
@@ -71,105 +79,96 @@ def test_empty_cache_takes_whatever_is_not_longer_than_it() -> None:
     assert not ledger.has_room_for(16, 3, limit=16, beside=1)
 
 
-def test_identical_prompts_share_once_the_first_is_computed() -> None:
-    ledger = proven()
-    ledger.enter("a", 9, limit=20, hashes=HASHES)
-    assert ledger.awaits(HASHES)
-    assert ledger.shared(9, HASHES) == 0
-    ledger.computed("a")
-    assert not ledger.awaits(HASHES)
-    assert ledger.shared(9, HASHES) == 2
-    assert ledger.shared(8, HASHES) == 1, "the last block is never shared"
-    ledger.enter("b", 9, limit=20, hashes=HASHES)
-    assert ledger.used == 4
-    assert (ledger.common, ledger.own_tokens("a"), ledger.own_tokens("b")) == (2, 1, 1)
-    ledger.computed("b")
-    ledger.release("a")
-    assert ledger.used == 3
-    assert ledger.own_tokens("b") == 9
-    ledger.release("b")
-    assert ledger.used == 0
+def test_same_beginnings_are_counted_in_full_until_the_engine_says_less() -> None:
+    ledger = sharing(20, "a", "b", "c")
+    assert ledger.observe(-1)
+    assert (ledger.used, ledger.is_proven, ledger.known(HASHES)) == (9, False, 0)
+    assert ledger.observe(5)
+    assert (ledger.used, ledger.is_proven, ledger.known(HASHES)) == (6, True, 2)
+    assert (ledger.common, ledger.common_of("a")) == (2, 2)
+    ledger.grow("a", SOME[:4])
+    begin(ledger, "d", first=0)
+    assert ledger.used == 6 + 1 + 3, "a newcomer counts in full until it was in a step"
+    assert ledger.observe(6)
+    assert ledger.used == 6 + 3 + 1
+    ledger.grow("d", [100])
+    assert ledger.observe(7)
+    assert ledger.used == 8
+    for key in "abcd":
+        ledger.release(key)
+    assert (ledger.used, ledger.common) == (0, 0)
 
 
-def test_cold_twins_are_counted_twice_and_shared_with_nobody() -> None:
-    ledger = proven()
-    for key in "ab":
-        ledger.enter(key, 9, limit=20, hashes=HASHES)
-    for key in "ab":
-        ledger.computed(key)
-    assert ledger.used == 6
-    assert ledger.shared(9, HASHES) == 0, "with which of the two?"
-    ledger.release("b")
-    assert ledger.shared(9, HASHES) == 2
-    ledger.release("a")
-    assert ledger.used == 0
+def test_steps_in_which_a_sequence_was_not_are_no_proof() -> None:
+    ledger = sharing(20, "a")
+    begin(ledger, "b", first=0)
+    assert ledger.observe(3)
+    assert not ledger.is_proven
+    ledger.grow("b", [100])
+    ledger.leave("b")
+    assert ledger.observe(4)
+    assert not ledger.is_proven
 
 
-def test_shared_block_whose_computer_ended_before_the_newcomer_began_is_counted_twice() -> None:
-    ledger = proven()
-    ledger.enter("a", 9, limit=20, hashes=HASHES)
-    ledger.computed("a")
-    for key in "bc":
-        ledger.enter(key, 9, limit=20, hashes=HASHES)
-    assert ledger.used == 5
-    ledger.release("a")
-    assert ledger.used == 6
-    for key in "bc":
-        ledger.computed(key)
+def test_engine_that_has_more_than_it_can_have_is_not_believed_again() -> None:
+    ledger = sharing(20, "a", "b", "c")
+    assert ledger.observe(5)
+    assert not ledger.observe(7)
+    assert (ledger.used, ledger.known(HASHES), ledger.awaits(HASHES)) == (9, 0, False)
+    assert ledger.observe(5)
+    ledger.grow("a", SOME)
+    assert ledger.used == 11
+    for key in "abc":
         ledger.release(key)
     assert ledger.used == 0
 
 
-def test_leaving_frees_what_nobody_else_holds() -> None:
-    ledger = proven(6)
-    for key in "ab":
-        ledger.enter(key, 9, limit=24, hashes=HASHES)
-        ledger.computed(key)
-    ledger.enter("c", 8, limit=24)
-    assert ledger.used == 6
+def test_one_who_goes_takes_along_only_what_nobody_else_has() -> None:
+    ledger = sharing(20, "a", "b", "c")
+    for key in "abc":
+        ledger.grow(key, SOME[:7])
+    assert ledger.used == 15
+    assert ledger.observe(8)
+    assert ledger.used == 9
+    ledger.leave("c")
+    # all three have said the same, so a and b have c's blocks, but for the one not yet full
+    assert ledger.need(0) == 8
+    ledger.release("c")
+    assert ledger.used == 8
+    ledger.grow("b", SOME[:4])
+    assert ledger.used == 9
     ledger.leave("b")
     assert ledger.need(0) == 5
     ledger.leave("a")
-    assert ledger.need(0) == 2
+    assert ledger.need(0) == 0
+
+
+def test_next_block_that_is_being_computed_is_waited_for() -> None:
+    ledger = sharing()
+    ledger.enter("short", 5, limit=9, hashes=HASHES[:1], tail=PROMPT[4:5])
+    assert ledger.awaits(HASHES)
+    ledger.grow("short", [100])
+    assert not ledger.awaits(HASHES)
+    assert ledger.awaits(HASHES, beside=HASHES)
+    begin(ledger, "long", first=0)
+    assert ledger.awaits(HASHES)
+    assert not ledger.awaits(HASHES[:1])
+    ledger.grow("long", [100])
+    assert not ledger.awaits(HASHES)
 
 
 def test_newcomer_whose_last_block_is_full_and_shared_waits_for_a_block_for_each_holder() -> None:
-    ledger = proven(9)
-    for key in "abc":
-        ledger.enter(key, 9, limit=20, hashes=HASHES)
-        ledger.computed(key)
-    assert ledger.used == 5
-    assert not ledger.has_room_for(8, 1, limit=9, hashes=HASHES), "1 + 1 of its own, 3 asked for"
+    ledger = sharing(11, "a", "b", "c")
+    assert ledger.used == 9
+    assert not ledger.has_room_for(8, 1, limit=9, hashes=HASHES), "2 + 1 of its own, 3 asked for"
     ledger.release("c")
     assert ledger.has_room_for(8, 1, limit=9, hashes=HASHES)
-
-
-def test_sharing_is_counted_only_once_it_was_seen_and_never_again_after_the_contrary() -> None:
-    ledger = BlockLedger(20, 4, is_sharing=True)
-    for key in "ab":
-        ledger.enter(key, 9, limit=20, hashes=HASHES)
-        ledger.computed(key)
-    assert ledger.used == 6
-    assert ledger.observe(-1)
-    assert not ledger.is_proven
-    assert ledger.observe(4)
-    assert ledger.is_proven
-    assert ledger.used == 4
-    assert not ledger.observe(5)
-    assert (ledger.used, ledger.is_sharing, ledger.shared(9, HASHES)) == (6, False, 0)
-    assert ledger.observe(6)
-    for key in "ab":
-        ledger.release(key)
-    assert ledger.used == 0
-
-
-def test_sharing_is_not_proven_by_a_step_that_a_newcomer_was_not_in() -> None:
-    ledger = BlockLedger(20, 4, is_sharing=True)
-    ledger.enter("a", 9, limit=20, hashes=HASHES)
-    ledger.computed("a")
-    ledger.enter("b", 9, limit=20, hashes=HASHES)
-    assert ledger.observe(3)
-    assert not ledger.is_proven
+    ledger.enter("d", 8, limit=16, hashes=HASHES)
+    assert ledger.need(1) == 6 + 3 + 3
+    ledger.grow("d", [1])
+    assert ledger.need(1) == 6 + 3 + 3
+    ledger.grow("d", [1])
+    assert ledger.need(1) == 6 + 3
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 30)), max_size=60))
@@ -183,7 +182,7 @@ def test_need_is_what_the_entries_add_up_to(moves: list[tuple[int, int]]) -> Non
         elif key in held:
             tokens, limit = held[key]
             held[key] = tokens + count, limit
-            ledger.grow(key, count)
+            ledger.grow(key, [1] * count)
         else:
             held[key] = count, count + 12
             ledger.enter(key, count, limit=count + 12)
