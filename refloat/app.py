@@ -27,15 +27,16 @@ from refloat.generation.limits import Limits, limits_for
 from refloat.generation.listener import LoggingListener
 from refloat.generation.service import Generations
 from refloat.generation.streams import streams_for
+from refloat.generation.vocabulary_source import VocabularyOf
 from refloat.models.resolve import ResolvedModel
 from refloat.observe.log import configure_logging, get_logger
 from refloat.observe.metrics import Metrics
-from refloat.parsing.vocabulary import Vocabulary
 from refloat.supervisor.control import Control, DrainOrder
 from refloat.supervisor.failed_model import publish_failed
 from refloat.supervisor.fleet import Availability, Fleet
 from refloat.supervisor.host_share import HostShare
 from refloat.supervisor.incident_sources import sources_for
+from refloat.supervisor.memory_watch import memory_watch_for
 from refloat.supervisor.supervisor import ModelSupervisor
 
 _log = get_logger(__name__)
@@ -97,6 +98,13 @@ class Gateway:
             _log.error("model_failed", model=name, reason=reason)
         self._host = HostShare()
         self._models = {model.name: self._build_model(model, created) for model in resolved}
+        self._memory = memory_watch_for(
+            config.server,
+            {model.name: model.config for model in resolved},
+            {name: model.supervisor for name, model in self._models.items()},
+            self._fleet,
+            self._budget.refuse,
+        )
         self._generations = Generations(
             {name: model.intake for name, model in self._models.items()},
             self._fleet,
@@ -122,6 +130,7 @@ class Gateway:
             self._start(model.supervisor.run(), f"{name}-supervisor")
             self._start(model.dispatch.run(), f"{name}-dispatch")
         self._start(self._streams.run(), "streams")
+        self._start(self._memory.run(), "memory-watch")
         serving = self._start(http.serve(sockets=[listener]), "http")
         self._announce(listener)
         # What stands now lives as long as the process; collecting it again and again is for nothing.
@@ -238,7 +247,7 @@ class Gateway:
             host=self._host,
         )
         dispatch.tell_incidents(supervisor)
-        vocabulary = listener.on_ready = _VocabularyOf(supervisor)
+        vocabulary = listener.on_ready = VocabularyOf(name, lambda: supervisor.prep.ready_info)
         intake = Intake(
             dispatch, supervisor.prep, vocabulary, self._budget, self._server.stream_buffer_bytes
         )
@@ -269,23 +278,3 @@ class Gateway:
         shown = f"[{host}]" if ":" in host else host
         models = [snapshot.name for snapshot in self._fleet.models()] or list(self._models)
         _log.info("listening", url=f"http://{shown}:{port}", models=models, version=__version__)
-
-
-class _VocabularyOf:
-    """The vocabulary of a model's tokenizer: read from prep's table once, whichever prep it was."""
-
-    def __init__(self, supervisor: ModelSupervisor) -> None:
-        self._supervisor = supervisor
-        self._vocabulary: Vocabulary | None = None
-
-    def __call__(self) -> Vocabulary:
-        if self._vocabulary is None:
-            info = self._supervisor.prep.ready_info
-            if info is None:
-                raise RuntimeError("a model's facts are known only after its prep is ready")
-            self._vocabulary = Vocabulary.from_table(info.table)
-            if not self._vocabulary.exact:
-                _log.warning(
-                    "tokenizer_tidies_text", model=self._supervisor.name, served="untidied"
-                )
-        return self._vocabulary

@@ -29,7 +29,8 @@ _PANELS: dict[str, tuple[str, ...]] = {
         "replay_window_s", "replay_budget_bytes", "finish_orphans",
     ),
     "Limits and deadlines": (
-        "max_body_bytes", "memory_budget_bytes", "drain_timeout_s", "hold_timeout_s",
+        "max_body_bytes", "memory_budget_bytes", "memory_reserve_bytes", "gateway_memory_bytes",
+        "worker_memory_bytes", "drain_timeout_s", "hold_timeout_s",
         "request_timeout_s", "max_generation_s", "loop_guard_tokens", "header_delay_s", "ready_when",
         "max_queue", "load_timeout_s", "stall_floor_s",
     ),

@@ -109,6 +109,13 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
             "primed: libraries imported and weights in the page cache"
         ),
     ] = 0
+    worker_memory_bytes: Annotated[
+        PositiveInt | None,
+        Meta(
+            description="Host memory of a worker beyond which it is replaced and its answers go on "
+            "with the next"
+        ),
+    ] = None
     load_timeout_s: Annotated[
         float, Meta(gt=0, description="Seconds a load may take while it makes no progress")
     ] = 600.0
@@ -161,6 +168,18 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     memory_budget_bytes: Annotated[
         int, Meta(ge=1024 * 1024, description="Bodies, journals and buffers held at a time")
     ] = 512 * 1024 * 1024
+    memory_reserve_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Memory of the machine or control group that stays free: below it new bodies "
+            "are refused and the worker that has grown most is replaced; 0: none",
+        ),
+    ] = 256 * 1024 * 1024
+    gateway_memory_bytes: Annotated[
+        PositiveInt | None,
+        Meta(description="Memory of the gateway itself beyond which new bodies are refused"),
+    ] = None
     drain_timeout_s: Annotated[
         float, Meta(ge=0, description="Seconds running answers get after SIGTERM")
     ] = 30.0

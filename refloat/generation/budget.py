@@ -57,18 +57,27 @@ class ByteBudget:
         if limit_bytes < 1:
             raise ValueError(f"a budget of {limit_bytes} bytes admits nothing")
         self.limit_bytes = limit_bytes
+        self.refusal: str | None = None
+        """Why nothing new is taken whatever is left, for people; `None`: it is."""
         self.held_bytes = 0
         if gauge is not None:
             gauge.set_function(lambda: float(self.held_bytes))
+
+    def refuse(self, why: str | None) -> None:
+        """Take nothing new from now on, or (`None`) take it again."""
+        self.refusal = why
 
     def reserve(self, n: int) -> Lease:
         """Hold `n` bytes. Raises `ProblemError` (`OVERLOADED`) if the limit would be passed."""
         if n < 0:
             raise ValueError(f"{n} bytes cannot be held")
-        if self.held_bytes + n > self.limit_bytes:
+        why = self.refusal
+        if why is None and self.held_bytes + n > self.limit_bytes:
+            why = "the server holds as much as its memory budget allows"
+        if why is not None:
             raise Problem(
                 kind=ProblemKind.OVERLOADED,
-                message="The server holds as much as its memory budget allows. Try again shortly.",
+                message=f"Nothing new is taken now: {why}. Try again shortly.",
                 retry_after_s=RETRY_AFTER_S,
             ).raised()
         return self.hold(n)

@@ -163,6 +163,10 @@ class ModelSupervisor:
             self._workers.condemn(_RESET)
         return was_down or was_slow
 
+    def replace_for_memory(self, worker_id: int, reason: str) -> None:
+        """Another worker goes on with what this one has; nobody's request is to blame."""
+        self._workers.condemn(Fault(FaultKind.MEMORY_LIMIT, reason), worker_id)
+
     # --- within ------------------------------------------------------------------------------------
 
     def _prep_changed(self) -> None:

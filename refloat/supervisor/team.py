@@ -110,10 +110,11 @@ class WorkerTeam:
         for unit in self._units:
             unit.incidents.outcome(incident_id, generation, text)
 
-    def condemn(self, fault: Fault) -> None:
-        """No worker of this model is of any use."""
+    def condemn(self, fault: Fault, worker_id: int | None = None) -> None:
+        """This worker is of no use any more; without an id, none of the model's is."""
         for unit in self._units:
-            unit.condemn(fault)
+            if worker_id in (None, unit.slot.worker_id):
+                unit.condemn(fault)
 
     def set_vocab_size(self, vocab_size: int) -> None:
         """Prep knows the vocabulary."""

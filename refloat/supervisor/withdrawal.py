@@ -46,7 +46,7 @@ class Withdrawal:
         if replica is None:
             return False
         is_external = (
-            fault.kind is FaultKind.OPERATOR
+            fault.kind in (FaultKind.OPERATOR, FaultKind.MEMORY_LIMIT)
             or (fault.kind is FaultKind.DEATH and fault.is_external)
             or (fault.kind is FaultKind.STALL and self._was_stopped)
         )

@@ -46,7 +46,7 @@ _WRONG_OUTPUTS = 2
 #: Another worker would end the same way, until an operator or another device helps.
 _HOPELESS = frozenset({FaultKind.BAD_CONFIGURATION, FaultKind.UNKILLABLE})
 #: Nothing went wrong in the worker itself.
-_UNCHARGED = frozenset({FaultKind.OPERATOR, FaultKind.UNKILLABLE})
+_UNCHARGED = frozenset({FaultKind.OPERATOR, FaultKind.UNKILLABLE, FaultKind.MEMORY_LIMIT})
 
 
 class WorkerProgram:

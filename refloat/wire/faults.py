@@ -30,6 +30,8 @@ class FaultKind(StrEnum):
     """Bytes on the wire that are not ours, or a message that is not legal in this state."""
     UNKILLABLE = "unkillable"
     """SIGKILL was sent and the process was not reaped in time."""
+    MEMORY_LIMIT = "memory_limit"
+    """It held more memory than it may, and was replaced before the kernel would have chosen whom."""
     OPERATOR = "operator"
     """Asked for: drain, restart, shutdown."""
 

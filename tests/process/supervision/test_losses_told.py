@@ -195,3 +195,21 @@ def test_open_breaker_tries_once_after_the_cool_down_and_opens_again_at_one_more
             assert world.snapshot.restarts == {FaultKind.LOAD_FAILED: 4}
 
     run(scenario)
+
+
+def test_worker_replaced_for_its_memory_is_charged_to_nobody(supervise: Supervise) -> None:
+    async def scenario() -> None:
+        config = scripted(engine_options={"step_s": 0.05})
+        async with supervise(config=config) as world:
+            for time in range(1, 8):  # more than the crash budget has
+                replica = await world.until_ready(times=time)
+                add(replica, time)
+                world.supervisor.replace_for_memory(replica.worker_id + 1, "of another worker")
+                world.supervisor.replace_for_memory(replica.worker_id, "it holds too much")
+            await world.until_ready(times=8)
+            assert len(world.recorder.losses) == 7
+            assert all(loss.is_external for loss in world.recorder.losses)
+            assert {loss.cause for loss in world.recorder.losses} == {FaultKind.MEMORY_LIMIT}
+            assert world.snapshot.availability is Availability.READY
+
+    run(scenario)
