@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from refloat.api.chat_parts import delta_of, message_of
 from refloat.api.context import SessionPort
 from refloat.api.encoder import (
     answer_id,
@@ -18,7 +19,6 @@ from refloat.api.encoder import (
 )
 from refloat.api.fold import Fold, FoldedChoice
 from refloat.api.schema.answers import (
-    AnswerMessage,
     ChatChoice,
     ChatChunk,
     ChatChunkChoice,
@@ -29,7 +29,7 @@ from refloat.api.schema.answers import (
     TopLogprob,
 )
 from refloat.api.translate import Order
-from refloat.generation.events import ChoiceEnd, Delta, Usage
+from refloat.generation.events import ChoiceEnd, Delta, Parsed, Usage
 from refloat.parsing.pipeline import TokenLogprob
 
 _encode = msgspec.json.Encoder().encode
@@ -70,6 +70,11 @@ class ChatEncoder:
         logprobs = line_safe(_encode(self._chat_logprobs(event.logprobs)))
         return head + b'},"logprobs":' + logprobs + b',"finish_reason":null' + self._bare_tail
 
+    def part(self, event: Parsed) -> bytes:
+        """A chunk with reasoning, or with something of a call."""
+        delta = delta_of(event)
+        return b"" if delta is None else self._chunk(ChatChunkChoice(event.index, delta))
+
     def end(self, event: ChoiceEnd) -> bytes:
         """The choice's last chunk."""
         return self._chunk(
@@ -96,7 +101,7 @@ class ChatEncoder:
         assert choice.reason is not None
         return ChatChoice(
             index=index,
-            message=AnswerMessage(choice.text),
+            message=message_of(choice),
             finish_reason=choice.reason.value,
             logprobs=self._chat_logprobs(choice.logprobs) if self._logprobs else None,
             stop_reason=stop_reason(choice.cut),

@@ -19,7 +19,7 @@ from refloat.api.encoder import (
 from refloat.api.fold import Fold, FoldedChoice
 from refloat.api.schema.answers import Completion, CompletionChoice, CompletionLogprobs
 from refloat.api.translate import Order
-from refloat.generation.events import ChoiceEnd, Delta, Usage
+from refloat.generation.events import ChoiceEnd, Delta, Parsed, Usage
 from refloat.parsing.pipeline import TokenLogprob
 
 _encode = msgspec.json.Encoder().encode
@@ -57,6 +57,10 @@ class CompletionEncoder:
             return self._heads[event.index] + encode_text(event.text) + self._tail
         logprobs = self._completion_logprobs(event.index, event.logprobs)
         return self._chunk(CompletionChoice(event.index, event.text, logprobs))
+
+    def part(self, event: Parsed) -> bytes:
+        """Completions are not parsed."""
+        return b""
 
     def end(self, event: ChoiceEnd) -> bytes:
         """The choice's last chunk."""

@@ -13,7 +13,7 @@ from refloat.api.schema.answers import (
     PromptTokensDetails,
     UsageBody,
 )
-from refloat.generation.events import ChoiceEnd, Delta, Usage
+from refloat.generation.events import ChoiceEnd, Delta, Parsed, Usage
 from refloat.generation.runaway import Cut
 
 DONE = b"data: [DONE]\n\n"
@@ -32,6 +32,10 @@ class AnswerEncoder(Protocol):
 
     def delta(self, event: Delta) -> bytes:
         """One server-sent event. The hot path: once for each streamed token."""
+        ...
+
+    def part(self, event: Parsed) -> bytes:
+        """One server-sent event for what is not text; empty where the dialect has no words for it."""
         ...
 
     def end(self, event: ChoiceEnd) -> bytes:

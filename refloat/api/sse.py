@@ -11,7 +11,7 @@ from refloat.api.context import SessionPort
 from refloat.api.encoder import DONE, AnswerEncoder, sse
 from refloat.api.errors import ErrorShape, openai_error_body
 from refloat.api.watch import ClientWatch
-from refloat.generation.events import ChoiceEnd, Completed, Delta, Event, Failed
+from refloat.generation.events import ChoiceEnd, Completed, Delta, Event, Failed, Parsed
 from refloat.wire.problem import Problem
 
 STREAM_HEADERS = [
@@ -122,6 +122,8 @@ class EventStream:
         match event:
             case Delta():
                 return self._encoder.delta(event) if event.text or event.logprobs else b""
+            case Parsed():
+                return self._encoder.part(event)
             case ChoiceEnd():
                 return self._encoder.end(event)
             case Completed():

@@ -34,7 +34,10 @@ _PANELS: dict[str, tuple[str, ...]] = {
         "request_timeout_s", "max_generation_s", "loop_guard_tokens", "header_delay_s", "ready_when",
         "max_queue", "load_timeout_s", "stall_floor_s",
     ),
-    "Model": ("name", "device", "context_length", "max_output_tokens", "chat_template"),
+    "Model": (
+        "name", "device", "context_length", "max_output_tokens", "chat_template",
+        "tool_parser", "reasoning_parser",
+    ),
     "Engine": (
         "plugin_config", "cache_size", "num_kv_blocks", "max_num_seqs", "max_num_batched_tokens",
         "enable_prefix_caching", "cache_dir",
@@ -51,6 +54,8 @@ _METAVARS = {
     "cache_size": "GB",
     "api_key_file": "FILE",
     "chat_template": "FILE",
+    "tool_parser": "NAME",
+    "reasoning_parser": "NAME",
     "script": "FILE",
     "kernel_log": "FILE",
     "cache_dir": "FOLDER",

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from refloat.config.parsers import ReasoningParser, ToolParser
+
 #: Bounds of a number that may also be absent: msgspec takes them on the number, not on the union.
 AboveZero = Annotated[float, Meta(gt=0)]
 PositiveInt = Annotated[int, Meta(ge=1)]
@@ -59,6 +61,14 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     ] = None
     chat_template: Annotated[
         str | None, Meta(description="Jinja file to use in place of the model's own template")
+    ] = None
+    tool_parser: Annotated[
+        ToolParser | None,
+        Meta(description="How the model writes tool calls; default: as its chat template shows"),
+    ] = None
+    reasoning_parser: Annotated[
+        ReasoningParser | None,
+        Meta(description="How the model writes reasoning; default: as its chat template shows"),
     ] = None
     max_queue: Annotated[
         int, Meta(ge=0, description="Generations that may wait; one more is refused with 429")

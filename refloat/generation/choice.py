@@ -8,9 +8,11 @@ from refloat.generation.events import FinishReason
 from refloat.generation.journal import Accepted, Journal
 from refloat.generation.ports import Pipeline
 from refloat.generation.prefix import PromptChain
+from refloat.generation.reading import Reading
 from refloat.generation.runaway import Cut, RunawayRules
 from refloat.generation.scheduler import Waiting
 from refloat.generation.session import Session
+from refloat.parsing.pipeline import TextOut
 
 #: What one token id costs in a list: a pointer and an int object.
 ID_BYTES = 36
@@ -28,6 +30,7 @@ class Choice:
         "last_token_s",
         "pipeline",
         "prompt_index",
+        "reading",
         "resumes",
         "rules",
         "session",
@@ -46,6 +49,7 @@ class Choice:
         shows_stop: bool,
         echo: str,
         rules: RunawayRules | None = None,
+        reading: Reading | None = None,
     ) -> None:
         self.session = session
         self.journal = journal
@@ -58,6 +62,8 @@ class Choice:
         """Text of the prompt, sent before the answer's; empty: nothing, or sent already."""
         self.rules = rules
         """What ends it if it would not end by itself."""
+        self.reading = reading
+        """`None`: the text is the answer as it is."""
         self.cut: Cut | None = None
         """Which of them did."""
         self.resumes = 0
@@ -97,8 +103,8 @@ class Choice:
         if finish is FinishReason.STOP and not self.shows_stop:
             ids = ids[:-1]
             logprobs = logprobs[:-1] if logprobs is not None else None
-        text, reported, is_stopped = self.pipeline.push(ids, logprobs)
-        session.deliver(self, text, reported, ID_BYTES * len(ids))
+        out = self.pipeline.push(ids, logprobs)
+        is_stopped = self._deliver(out, ID_BYTES * len(ids))
         if finish is None:
             if not is_stopped:
                 self.cut = self.rules.judge(self.journal.emitted, now_s) if self.rules else None
@@ -107,10 +113,28 @@ class Choice:
                 finish = FinishReason.LENGTH
             self.journal.finish_with(finish or FinishReason.STOP)
         if not is_stopped:
-            rest = self.pipeline.flush()
-            session.deliver(self, rest.text, rest.logprobs)
-            is_stopped = rest.stopped
+            is_stopped = self._deliver(self.pipeline.flush(), 0)
         # A stop string wins over a limit that the same token reached, as in OpenAI's API.
         reason = FinishReason.STOP if is_stopped or finish is None else finish
+        if self.reading is not None:
+            reason = self._finish_reading(self.reading, reason, is_stopped)
         session.end_choice(self, reason, self.cut if reason is FinishReason.LENGTH else None)
         return True
+
+    def _deliver(self, out: TextOut, kept_bytes: int) -> bool:
+        """Hand over what became final. Whether the answer is over by that."""
+        reading = self.reading
+        if reading is None:
+            self.session.deliver(self, out.text, out.logprobs, kept_bytes)
+            return out.stopped
+        self.session.deliver_parts(self, reading.push(out.text), out.logprobs, kept_bytes)
+        return out.stopped or reading.is_done
+
+    def _finish_reading(
+        self, reading: Reading, reason: FinishReason, is_stopped: bool
+    ) -> FinishReason:
+        """Hand over what was held. Why the answer ended: for its calls, if they are whole."""
+        cut = reason is FinishReason.LENGTH or (is_stopped and not reading.is_done)
+        self.session.deliver_parts(self, reading.finish(cut=cut), ())
+        is_called = reason is FinishReason.STOP and reading.has_called
+        return FinishReason.TOOL_CALLS if is_called else reason

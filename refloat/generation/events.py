@@ -1,7 +1,7 @@
 """What a session tells its client: the one event stream that every dialect's encoder folds.
 
-Order: any number of `Delta`s and exactly one `ChoiceEnd` for each choice, then exactly one terminal
-event, `Completed` or `Failed`. A `Failed` may come at any time and nothing comes after it.
+Order: any number of `Delta`s and `Parsed`s and exactly one `ChoiceEnd` for each choice, then exactly
+one terminal event, `Completed` or `Failed`. A `Failed` may come at any time and nothing comes after it.
 """
 
 from enum import StrEnum
@@ -9,6 +9,7 @@ from enum import StrEnum
 import msgspec
 
 from refloat.generation.runaway import Cut
+from refloat.parsing.parts import CallArguments, CallBegin, CallEnd, Reasoning
 from refloat.parsing.pipeline import TokenLogprob
 from refloat.wire.problem import Problem
 
@@ -28,6 +29,18 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
     text: str
     logprobs: tuple[TokenLogprob, ...] = ()
     """The tokens this text came from; only if asked for."""
+
+
+class Parsed(msgspec.Struct, frozen=True, gc=False):
+    """A part of the answer that is not its text: reasoning, or something of a tool call."""
+
+    index: int
+    part: Reasoning | CallBegin | CallArguments | CallEnd
+
+
+def part_bytes(part: Reasoning | CallBegin | CallArguments | CallEnd) -> int:
+    """What its text costs while it is held."""
+    return len(part.text) if isinstance(part, Reasoning | CallArguments) else 0
 
 
 class ChoiceEnd(msgspec.Struct, frozen=True, gc=False):
@@ -59,4 +72,4 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
     problem: Problem
 
 
-Event = Delta | ChoiceEnd | Completed | Failed
+Event = Delta | Parsed | ChoiceEnd | Completed | Failed

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, assert_never
 
+from refloat.generation.answer_format import check_tools, reading_for
 from refloat.generation.budget import ByteBudget
 from refloat.generation.choice import ID_BYTES, Choice
 from refloat.generation.dispatch import Dispatch
@@ -92,6 +93,7 @@ class Intake:
             await self._gate.servable(times.hold_until_s)
         facts = self._known_facts()
         check_request(request, facts)
+        check_tools(self.model, request.prompts, facts)
         try:
             async with asyncio.timeout(times.left_s(self.dispatch.clock())):
                 prompts = [await self._counted(request, each, facts) for each in request.prompts]
@@ -213,6 +215,8 @@ class Intake:
         for prompt_index, (ids, echo) in enumerate(prompts):
             prompt_chain = PromptChain(ids)
             for number in range(each):
+                prompt = request.prompts[prompt_index]
+                reading, shown = reading_for(prompt, ids, facts, vocabulary)
                 yield Choice(
                     session,
                     Journal(
@@ -223,11 +227,11 @@ class Intake:
                         params=params_for(request, len(ids), number, seed, facts),
                     ),
                     OutputPipeline(
-                        vocabulary,
+                        shown,
                         stop=said.stop,
                         include_stop=said.include_stop_str_in_output,
                         logprobs=said.logprobs,
-                        continues_text=not isinstance(request.prompts[prompt_index], ChatPrompt),
+                        continues_text=not isinstance(prompt, ChatPrompt),
                         min_tokens=said.min_tokens,
                     ),
                     prompt_chain,
@@ -235,4 +239,5 @@ class Intake:
                     shows_stop=said.include_stop_str_in_output,
                     echo=echo,
                     rules=self._rules(),
+                    reading=reading,
                 )

@@ -7,7 +7,7 @@ does not fit, the oldest goes, and whoever had not read that has missed it.
 import asyncio
 
 from refloat.generation.budget import Lease
-from refloat.generation.events import Completed, Delta, Event, Failed
+from refloat.generation.events import Completed, Delta, Event, Failed, Parsed, part_bytes
 
 EVENT_BYTES = 160
 LOGPROB_BYTES = 160
@@ -15,6 +15,8 @@ LOGPROB_BYTES = 160
 
 def event_bytes(event: Event) -> int:
     """What an event costs while it is held."""
+    if isinstance(event, Parsed):
+        return EVENT_BYTES + part_bytes(event.part)
     if not isinstance(event, Delta):
         return EVENT_BYTES
     return EVENT_BYTES + len(event.text) + LOGPROB_BYTES * len(event.logprobs)

@@ -16,6 +16,8 @@ class ChatPrompt(msgspec.Struct, frozen=True, tag="chat"):
     template_kwargs: dict[str, Any] = {}
     add_generation_prompt: bool = True
     continue_final_message: bool = False
+    single_call: bool = False
+    """The answer ends with its first tool call."""
 
 
 class TextPrompt(msgspec.Struct, frozen=True, tag="text"):

@@ -5,7 +5,7 @@ Knows nothing of workers or queues: what a departure means there is the owner's 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -17,12 +17,15 @@ from refloat.generation.events import (
     Event,
     Failed,
     FinishReason,
+    Parsed,
     Usage,
+    part_bytes,
 )
 from refloat.generation.ranking import Ranking
 from refloat.generation.replay import EVENT_BYTES, LOGPROB_BYTES, event_bytes
 from refloat.generation.request import GenerationRequest
 from refloat.generation.runaway import Cut
+from refloat.parsing.parts import Content, Part
 from refloat.parsing.pipeline import TokenLogprob
 from refloat.wire.problem import Problem, ProblemKind
 
@@ -179,6 +182,26 @@ class Session:
                 self._put(Delta(choice.journal.index, echo), len(echo))
             size_bytes = len(text) + LOGPROB_BYTES * len(logprobs) if logprobs else len(text)
             self._put(Delta(choice.journal.index, text, logprobs), size_bytes)
+
+    def deliver_parts(
+        self,
+        choice: "Choice",
+        parts: Sequence[Part],
+        logprobs: tuple[TokenLogprob, ...],
+        kept_bytes: int = 0,
+    ) -> None:
+        """As `deliver`, of a choice whose text is parsed. Log-probabilities of all tokens come with
+        text, whatever the tokens were part of."""
+        if logprobs and not (len(parts) == 1 and isinstance(parts[0], Content)):
+            self.deliver(choice, "", logprobs, kept_bytes)
+            logprobs, kept_bytes = (), 0
+        self.lease.adjust(kept_bytes)
+        index = choice.journal.index
+        for part in parts:
+            if isinstance(part, Content):
+                self.deliver(choice, part.text, logprobs)
+            else:
+                self._put(Parsed(index, part), part_bytes(part))
 
     def end_choice(self, choice: "Choice", reason: FinishReason, cut: Cut | None = None) -> None:
         """A choice is complete; with the last one so is the session."""

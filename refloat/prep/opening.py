@@ -47,6 +47,7 @@ def open_model(configure: PrepConfigure) -> tuple[JobRunner, PrepReady]:
         bos_token_id=parts.bos_id,
         eos_token_ids=parts.eos_ids,
         chat_template=source.origin if source is not None and chat is not None else None,
+        template_text=None if source is None or chat is None else source.whole_text,
         chat_unavailable=unavailable,
     )
     return JobRunner(parts.tokenizer, parts.table, chat, unavailable), ready

@@ -20,6 +20,11 @@ class TemplateSource(NamedTuple):
     with_tools: str | None = None
     """Another template, for requests that bring tools."""
 
+    @property
+    def whole_text(self) -> str:
+        """All that it says, whatever a request brings."""
+        return self.text if self.with_tools is None else f"{self.text}\n{self.with_tools}"
+
 
 def find_template(facts: ModelFacts, chosen: str | None) -> TemplateSource | None:
     """The operator's file, `chat_template.jinja`, tokenizer_config.json, `chat_template.json`, the

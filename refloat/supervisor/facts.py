@@ -35,4 +35,7 @@ def build_facts(
         max_num_seqs=min(max_num_seqs, capabilities.capacity),
         max_output_tokens=config.max_output_tokens,
         chat_unavailable=prep.chat_unavailable,
+        template_text=prep.template_text,
+        tool_parser=config.tool_parser,
+        reasoning_parser=config.reasoning_parser,
     )

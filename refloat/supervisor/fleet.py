@@ -79,6 +79,11 @@ class ModelFacts:
     max_output_tokens: int | None
     """The operator's cap on an answer whose caller set none."""
     chat_unavailable: str | None = None
+    template_text: str | None = None
+    """What the chat template says."""
+    tool_parser: str | None = None
+    """The operator's word on how calls are written; `None`: as the template shows."""
+    reasoning_parser: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

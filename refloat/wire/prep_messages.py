@@ -89,6 +89,9 @@ class PrepReady(msgspec.Struct, frozen=True, tag="prep_ready", omit_defaults=Tru
     eos_token_ids: tuple[int, ...] = ()
     chat_template: str | None = None
     """Where the template came from (`chat_template.jinja`, `rt_info`, ...); `None`: there is none."""
+    template_text: str | None = None
+    """What the template says, the one for tools included; by it the gateway knows how calls and
+    reasoning are written."""
     chat_unavailable: str | None = None
     """Why chat cannot work although the tokenizer does (no template, a syntax error and its line)."""
 

@@ -514,7 +514,7 @@ def test_real_engine_streams_what_it_answers_whole(tiny: openai.OpenAI) -> None:
 
 
 @pytest.mark.engine
-def test_real_engine_sees_the_tools_and_gives_its_call_as_text(tiny: openai.OpenAI) -> None:
+def test_real_engine_sees_the_tools_and_calls_one(tiny: openai.OpenAI) -> None:
     answer = tiny.chat.completions.create(
         model="tiny",
         messages=ask('Call {"name": "get_weather", "arguments": {"city": "Paris"}}'),
@@ -523,9 +523,12 @@ def test_real_engine_sees_the_tools_and_gives_its_call_as_text(tiny: openai.Open
         extra_body={"chat_template_kwargs": {"enable_thinking": False}},
     )
     [choice] = answer.choices
-    assert "<tool_call>" in (choice.message.content or "")
-    assert choice.message.tool_calls is None
-    assert choice.finish_reason == "stop"
+    [call] = choice.message.tool_calls or []
+    assert call.type == "function"
+    assert call.function.name == "get_weather"
+    assert call.function.arguments == '{"city": "Paris"}'
+    assert choice.message.content is None
+    assert choice.finish_reason == "tool_calls"
 
 
 @pytest.mark.engine

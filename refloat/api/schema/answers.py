@@ -54,12 +54,32 @@ class ChatLogprobs(msgspec.Struct):
     refusal: None = None
 
 
-class AnswerMessage(msgspec.Struct):
-    """What the model said."""
+class AnswerFunction(msgspec.Struct):
+    """What is called."""
 
-    content: str
+    name: str
+    arguments: str
+    """JSON, as far as the model managed it."""
+
+
+class AnswerCall(msgspec.Struct):
+    """One call to a tool."""
+
+    id: str
+    function: AnswerFunction
+    type: Literal["function"] = "function"
+
+
+class AnswerMessage(msgspec.Struct):
+    """What the model said. `content` is null where it did nothing but call."""
+
+    content: str | None
     role: Literal["assistant"] = "assistant"
     refusal: str | None = None
+    reasoning_content: str | msgspec.UnsetType = msgspec.UNSET
+    """There only if the model thought in words."""
+    tool_calls: list[AnswerCall] | msgspec.UnsetType = msgspec.UNSET
+    """There only if it called."""
 
 
 class ChatChoice(msgspec.Struct):
@@ -85,11 +105,29 @@ class ChatCompletion(msgspec.Struct):
     object: Literal["chat.completion"] = "chat.completion"
 
 
+class FunctionDelta(msgspec.Struct, omit_defaults=True):
+    """What a chunk adds to a call: the name with its first one, then arguments."""
+
+    name: str | None = None
+    arguments: str | None = None
+
+
+class CallDelta(msgspec.Struct, omit_defaults=True):
+    """What a chunk adds to one of the calls; id and type come with its first one."""
+
+    index: int
+    id: str | None = None
+    type: str | None = None
+    function: FunctionDelta | None = None
+
+
 class ChatDelta(msgspec.Struct, omit_defaults=True):
     """What a chunk adds to a message."""
 
     role: str | None = None
     content: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[CallDelta] | None = None
 
 
 class ChatChunkChoice(msgspec.Struct):

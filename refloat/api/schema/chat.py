@@ -88,6 +88,7 @@ def chat_prompt(body: ChatBody) -> ChatPrompt:
         template_kwargs=template_kwargs(body.chat_template_kwargs, body.reasoning_effort),
         add_generation_prompt=begins,
         continue_final_message=continues,
+        single_call=body.parallel_tool_calls is False,
     )
 
 

@@ -44,13 +44,14 @@ class ToolChoice(msgspec.Struct):
 def checked_tools(
     tools: list[Tool] | None, choice: str | ToolChoice | None
 ) -> list[dict[str, Any]] | None:
-    """The tools as a template gets them; `None`: there are none. Raises `ProblemError`."""
+    """The tools as a template gets them; `None`: there are none, or none may be called, which a model
+    that does not see them is sure to heed. Raises `ProblemError`."""
     tools = tools or None
     if tools is not None and len(tools) > MAX_TOOLS:
         raise invalid(f"tools may have {MAX_TOOLS} entries at most.", "tools")
     plain = [_checked(tool, f"tools[{i}]") for i, tool in enumerate(tools or ())]
     _check_choice(choice, {tool["function"]["name"] for tool in plain})
-    return plain or None
+    return None if choice == "none" else plain or None
 
 
 def _checked(tool: Tool, where: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
 
 #: Documented fields that pass and whose effect is as said here.
 HINTS: dict[str, str] = {
-    "parallel_tool_calls": "accepted; has an effect once tool calls are parsed",
+    "parallel_tool_calls": "false: the answer ends with its first tool call",
     "tools[].function.strict": "accepted; arguments are not constrained yet",
     "prompt_cache_key": "accepted; prefixes are shared without it",
     "safety_identifier": "accepted; not used",
