@@ -51,6 +51,8 @@ class PrepProgram:
         self._watch = Watch(clock())
         self._watched_id = 0
         self._looked_s = clock()
+        self._stopped_s = 0.0
+        """How long prep has been stopped (SIGSTOP) while it had a job."""
         self._child: Child | None = None
         self._had_progress = False
         self._is_job_to_blame = False
@@ -113,7 +115,7 @@ class PrepProgram:
             case Effect.SEND_CONFIGURE:
                 child.send(self._configure)
             case Effect.ANNOUNCE_READY:
-                self._child = child
+                self._child, self._stopped_s = child, 0.0
                 self._send_some()
             case Effect.ANNOUNCE_LOST:
                 self._child = None
@@ -129,8 +131,7 @@ class PrepProgram:
         gap_s = self._knobs.poll_s * _LONGEST_GAP_POLLS
         elapsed_s, self._looked_s = min(now_s - self._looked_s, gap_s), now_s
         if state is _S.READY:
-            self.line.watched(elapsed_s)
-            return self._judge_head()
+            return self._judge_head(child, elapsed_s)
         if child.worker_id != self._watched_id:
             self._watched_id = child.worker_id
             self._watch = Watch(now_s)
@@ -167,9 +168,17 @@ class PrepProgram:
         if self._child is not None:
             self.line.send_some(self._child.send)
 
-    def _judge_head(self) -> Fault | None:
+    def _judge_head(self, child: Child, elapsed_s: float) -> Fault | None:
+        """Time in which somebody has stopped the process is not the job's."""
         head = self.line.head
         limit_s = self._knobs.prep_job_limit_s
+        if head is not None and child.process.is_stopped():
+            self._stopped_s += elapsed_s
+            if self._stopped_s <= limit_s:
+                return None
+            return Fault(FaultKind.STALL, "the prep process was stopped", is_external=True)
+        self._stopped_s = 0.0
+        self.line.watched(elapsed_s)
         if head is None or self.line.head_age_s <= limit_s:
             return None
         self.line.take(head.number)
@@ -183,7 +192,7 @@ class PrepProgram:
         head = self.line.recall()
         if self._is_job_to_blame:  # the hanging one is out of the line; who was next did nothing
             return
-        if head is None or (fault is not None and fault.kind is FaultKind.OPERATOR):
+        if head is None or (fault is not None and _is_nobodys(fault)):
             return
         self._is_job_to_blame = True
         head.losses += 1
@@ -191,6 +200,11 @@ class PrepProgram:
             self.line.take(head.number)
             text = f"Preparing this request ended its process {head.losses} times: {head.what}."
             _settle(head, Problem(ProblemKind.POISON_REQUEST, text))
+
+
+def _is_nobodys(fault: Fault) -> bool:
+    """Whether it is known that no job is to blame."""
+    return fault.is_external or fault.kind is FaultKind.OPERATOR
 
 
 def _settle(job: Job, problem: Problem) -> None:

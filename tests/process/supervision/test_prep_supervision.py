@@ -1,6 +1,8 @@
 """Prep under supervision: jobs that hang, kill or wait, whatever the worker does meanwhile."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -99,6 +101,23 @@ def test_prep_hang_is_blamed_on_the_job_at_the_head_alone(
             assert "the chat template took longer than 0.4 s" in problem.message
             assert answers == [[ord(text)] for text in "abcdefghijklmnop"]
             assert prep.slot.worker_id > first
+
+    run(scenario)
+
+
+def test_prep_that_somebody_stops_is_replaced_and_no_job_is_blamed(
+    supervise: Supervise, knobs: Make
+) -> None:
+    async def scenario() -> None:
+        async with supervise(knobs=knobs(prep_job_limit_s=0.2, crash_limit=9)) as world:
+            prep = world.supervisor.prep
+            await prep.render(chat("a"))
+            for _ in range(2):  # a job that is blamed would be convicted the second time
+                first = prep.slot.worker_id
+                os.kill(prep.slot.child.pid, signal.SIGSTOP)
+                jobs = [prep.render(chat(text)) for text in "bcd"]
+                assert await asyncio.gather(*jobs) == [[98], [99], [100]]
+                assert prep.slot.worker_id > first
 
     run(scenario)
 
