@@ -1,5 +1,8 @@
 """The operator's view of incidents: the folder's records, as they are. Reading is done aside."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 import msgspec
 
 from refloat.api.context import ApiContext
@@ -10,6 +13,7 @@ from refloat.observe.incident_record import Incident, IncidentSummary
 from refloat.observe.incidents import IncidentStore, UnknownIncidentError
 from refloat.wire.problem import ProblemError, ProblemKind
 
+T = TypeVar("T")
 _DEADLINE_S = 10.0
 
 
@@ -29,7 +33,7 @@ class Incidents:
     async def list(self, call: Call) -> Answer:
         """All that are kept."""
         store = self._store
-        found = [] if store is None else await aside(store.summaries, _DEADLINE_S)
+        found = [] if store is None else await _aside(store.summaries)
         return Answer(encode_json(IncidentList(found)))
 
     async def get(self, call: Call) -> Answer:
@@ -38,13 +42,24 @@ class Incidents:
         try:
             if store is None:
                 raise UnknownIncidentError(f"no incident is named {name[:80]!r}")
-            incident = await aside(lambda: _read(store, name), _DEADLINE_S)
+            incident = await _aside(lambda: _read(store, name))
         except UnknownIncidentError as error:
             raise ProblemError.of(ProblemKind.NOT_FOUND, _sentence(error)) from error
         except ValueError as error:
             message = f"The record of this incident cannot be read: {error}."
             raise ProblemError.of(ProblemKind.NOT_FOUND, message) from error
         return Answer(encode_json(incident))
+
+
+async def _aside(work: Callable[[], T]) -> T:
+    """A folder that cannot be read is a state of the machine, said as it is, and not as an unexpected
+    exception."""
+    try:
+        return await aside(work, _DEADLINE_S)
+    except OSError as error:
+        why = "it took too long" if isinstance(error, TimeoutError) else error.strerror
+        message = f"The folder of incidents cannot be read: {why}."
+        raise ProblemError.of(ProblemKind.INTERNAL_ERROR, message) from error
 
 
 def _read(store: IncidentStore, name: str) -> Incident:

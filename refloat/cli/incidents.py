@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 
 def list_incidents(*, most: int) -> int:
-    """Newest first: a table on a terminal, else lines with tabs."""
-    found = IncidentStore(incidents_dir()).summaries(most)
+    """Newest first: a table on a terminal, else lines with tabs. 2: the folder cannot be read."""
+    try:
+        found = IncidentStore(incidents_dir()).summaries(most)
+    except OSError as error:
+        return _unreadable(error)
     if not sys.stdout.isatty():
         for summary in found:
             print("\t".join(_row(summary)))
@@ -32,17 +35,24 @@ def list_incidents(*, most: int) -> int:
 
 
 def show_incident(name: str, *, as_json: bool) -> int:
-    """One incident by its id, or the end of it. 2: there is none of that name."""
+    """One incident by its id, or the end of it. 2: there is none of that name, or the folder cannot be
+    read."""
     store = IncidentStore(incidents_dir())
     try:
         incident = store.read(store.find(name))
     except (UnknownIncidentError, ValueError) as error:
         return fail(ExitCode.USAGE, [f"{error}; see `refloat incidents list`"])
+    except OSError as error:
+        return _unreadable(error)
     if as_json:
         sys.stdout.write(encode_incident(incident).decode())
     else:
         _print(incident, str(store.path(incident.id)))
     return ExitCode.OK
+
+
+def _unreadable(error: OSError) -> int:
+    return fail(ExitCode.USAGE, [f"{incidents_dir()} cannot be read: {error.strerror}"])
 
 
 def _row(summary: IncidentSummary) -> tuple[str, ...]:

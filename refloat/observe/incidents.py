@@ -75,7 +75,7 @@ class IncidentStore:
         partial.replace(path)
 
     def ids(self) -> list[str]:
-        """Oldest first."""
+        """Oldest first. Raises `OSError` for a folder that is there and cannot be read."""
         try:
             names = [entry.name for entry in os.scandir(self.folder) if entry.is_dir()]
         except FileNotFoundError:
@@ -88,7 +88,7 @@ class IncidentStore:
 
     def find(self, word: str) -> str:
         """The id that `word` is, begins or ends (the short part will do). Raises
-        `UnknownIncidentError`."""
+        `UnknownIncidentError`, and `OSError` as `ids` does."""
         ids = self.ids()
         if word in ids:
             return word
@@ -99,7 +99,8 @@ class IncidentStore:
         raise UnknownIncidentError(f"{what} named {word[:80]!r}")
 
     def summaries(self, most: int | None = None) -> list[IncidentSummary]:
-        """Newest first, at most `most`. Records that cannot be read are passed over."""
+        """Newest first, at most `most`. Records that cannot be read are passed over. Raises `OSError`
+        as `ids` does."""
         found: list[IncidentSummary] = []
         for incident_id in reversed(self.ids()):
             if most is not None and len(found) >= most:

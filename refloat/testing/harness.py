@@ -48,6 +48,7 @@ class Server:
     ) -> None:
         self.process = process
         self._folder = folder
+        self._url = ""
         self.log: deque[dict[str, Any]] = deque(maxlen=_KEPT_LINES)
         self._reader = threading.Thread(target=self._read, name="refloat-log", daemon=True)
         self._reader.start()
@@ -177,10 +178,11 @@ class Server:
         return "\n".join(json.dumps(entry) for entry in list(self.log)[-last:])
 
     def _address(self) -> str:
+        """Kept once it is known: the log forgets its oldest lines."""
         self._check_running()
-        for entry in self.events("listening"):
-            return str(entry["url"])
-        return ""
+        for entry in () if self._url else self.events("listening"):
+            self._url = str(entry["url"])
+        return self._url
 
     def _check_running(self) -> None:
         code = self.process.poll()

@@ -65,6 +65,19 @@ def test_incident_whose_record_is_broken_says_so(gateway_with: Any, store: Incid
     assert len(client.get(LIST).json()["data"]) == 1
 
 
+def test_incidents_in_a_folder_that_cannot_be_read_say_so(
+    gateway_with: Any, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "incidents"
+    blocked.write_text("not a folder")
+    client = Client(gateway_with(incidents=IncidentStore(blocked)).url)
+    for route in (LIST, f"{LIST}/abc123"):
+        answer = client.get(route)
+        assert answer.status == 500
+        message = "The folder of incidents cannot be read: Not a directory."
+        assert answer.json()["error"]["message"] == message
+
+
 def test_incidents_without_a_folder_are_none(gateway: Any) -> None:
     assert Client(gateway.url).get(LIST).json() == {"data": [], "object": "list"}
     assert Client(gateway.url).get(f"{LIST}/x").status == 404

@@ -113,3 +113,17 @@ def test_incidents_show_of_what_is_not_there_is_one_line(
     assert application.run(["incidents", "show", "nope"]) == ExitCode.USAGE
     err = capsys.readouterr().err
     assert err == "refloat: no incident is named 'nope'; see `refloat incidents list`\n"
+
+
+@pytest.mark.parametrize("command", [["list"], ["show", "abc123"]])
+def test_incidents_folder_that_cannot_be_read_is_named(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    incidents_dir().parent.mkdir(parents=True)
+    incidents_dir().write_text("not a folder")
+    assert application.run(["incidents", *command]) == ExitCode.USAGE
+    said = capsys.readouterr()
+    assert (said.out, said.err) == (
+        "",
+        f"refloat: {incidents_dir()} cannot be read: Not a directory\n",
+    )
