@@ -47,6 +47,8 @@ SIGNALS: Mapping[str, tuple[signal.Signals, str]] = {
 }
 
 CLIENTS = (1, 16)
+#: How often a long version runs every cell.
+ROUNDS = int(os.environ.get("SOAK_ROUNDS", "20"))
 #: Long enough for several chunks of prefill.
 FILLING = "Words that only make the prompt longer. " * 5
 #: Batched tokens of a step; see `FILLING`.

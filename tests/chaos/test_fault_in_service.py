@@ -6,12 +6,10 @@ from dataclasses import replace
 import pytest
 
 from refloat.testing.harness import Server
-from tests.chaos.cells import IDLE, IN_SERVICE, QUICK, Cell, model_of, run_idle, run_in_service
+from tests.chaos.cells import IDLE, IN_SERVICE, QUICK, ROUNDS, Cell, model_of, run_idle, run_in_service
 from tests.chaos.conftest import StartServer
 
 pytestmark = pytest.mark.process
-
-ROUNDS = 20
 
 
 @pytest.mark.parametrize("cell", IN_SERVICE, ids=str)

@@ -10,12 +10,10 @@ import pytest
 from refloat.testing.harness import Server
 from refloat.testing.outcome import Outcome, ask
 from refloat.testing.patience import DEFAULT_DEADLINE_S, eventually
-from tests.chaos.cells import CAUSES, QUICK, Cell, bodies_of, cells, check_all
+from tests.chaos.cells import CAUSES, QUICK, ROUNDS, Cell, bodies_of, cells, check_all
 from tests.chaos.conftest import StartServer
 
 pytestmark = pytest.mark.process
-
-ROUNDS = 10
 #: The workers are held by SIGSTOP until the drain has begun, which is no stall yet.
 FLOOR_S = 4.0
 

@@ -8,6 +8,7 @@ from refloat.testing.patience import eventually
 from tests.chaos.cells import (
     LOAD_CAUSES,
     QUICK,
+    ROUNDS,
     Cell,
     bodies_of,
     body_of,
@@ -21,8 +22,6 @@ from tests.chaos.cells import (
 from tests.chaos.conftest import StartServer
 
 pytestmark = pytest.mark.process
-
-ROUNDS = 20
 
 
 def load_faults(kind: str, count: int) -> list[dict[str, object]]:
