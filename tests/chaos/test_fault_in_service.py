@@ -6,7 +6,16 @@ from dataclasses import replace
 import pytest
 
 from refloat.testing.harness import Server
-from tests.chaos.cells import IDLE, IN_SERVICE, QUICK, ROUNDS, Cell, model_of, run_idle, run_in_service
+from tests.chaos.cells import (
+    IDLE,
+    IN_SERVICE,
+    QUICK,
+    ROUNDS,
+    Cell,
+    model_of,
+    run_idle,
+    run_in_service,
+)
 from tests.chaos.conftest import StartServer
 
 pytestmark = pytest.mark.process
