@@ -4,7 +4,6 @@ python -m refloat.prep --link-fd N
 """
 
 import argparse
-import importlib.metadata
 import os
 import traceback
 from collections.abc import Sequence
@@ -20,8 +19,9 @@ from refloat.wire.messages import PROTOCOL_VERSION, Hello
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
 from refloat.wire.prep_messages import PrepConfigure, PrepFailed, PrepRefused, ToPrep
 from refloat.wire.problem import Problem, ProblemKind
+from refloat.wire.versions import library_versions
 
-_LIBRARIES = ("openvino", "openvino-tokenizers", "jinja2")
+_LIBRARIES = ("openvino", "openvino_tokenizers", "jinja2")
 
 
 class ProtocolError(Exception):
@@ -55,7 +55,7 @@ def _serve(link_fd: int) -> ChildExit:
     pipe: Pipe[ToPrep] = Pipe(link_fd, ToPrep)
     if not has_parent or pipe.is_abandoned():
         return ChildExit.ORPHANED
-    pipe.send(Hello(PROTOCOL_VERSION, os.getpid(), "prep", _versions()))
+    pipe.send(Hello(PROTOCOL_VERSION, os.getpid(), "prep", library_versions(_LIBRARIES)))
     configure = pipe.recv()
     if isinstance(configure, EndOfLink):
         return ChildExit.ASKED
@@ -98,13 +98,3 @@ def _loop(pipe: Pipe[ToPrep], runner: JobRunner) -> ChildExit:
         except FrameError:
             text = "the prepared request is too large to be sent"
             pipe.send(PrepRefused(job.job, Problem(ProblemKind.REQUEST_TOO_LARGE, text)))
-
-
-def _versions() -> dict[str, str]:
-    versions: dict[str, str] = {}
-    for name in _LIBRARIES:
-        try:
-            versions[name.replace("-", "_")] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions

@@ -5,7 +5,6 @@ python -m refloat.worker --link-fd N --progress-fd M
 
 import argparse
 import gc
-import importlib.metadata
 import os
 import sys
 import time
@@ -35,10 +34,11 @@ from refloat.wire.messages import (
 )
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
 from refloat.wire.progress import Phase, ProgressWriter
+from refloat.wire.versions import library_versions
 from refloat.worker.loop import ProtocolError, WorkerLoop
 from refloat.worker.prime import prime
 
-_LIBRARIES = ("openvino", "openvino-genai", "openvino-tokenizers")
+_LIBRARIES = ("openvino", "openvino_genai", "openvino_tokenizers")
 _GC_THRESHOLD = 50_000
 _JUNK = b"\xff" * 64
 
@@ -72,7 +72,7 @@ def _serve(link_fd: int, progress_fd: int) -> ChildExit:
         return ChildExit.ORPHANED
     progress = ProgressWriter(progress_fd)
     _enter(progress, Phase.STARTING)
-    pipe.send(Hello(PROTOCOL_VERSION, os.getpid(), "worker", library_versions()))
+    pipe.send(Hello(PROTOCOL_VERSION, os.getpid(), "worker", library_versions(_LIBRARIES)))
     command = pipe.recv()
     if isinstance(command, Prime):
         command = prime(pipe, progress, command)
@@ -126,17 +126,6 @@ def _failure_kind(error: LoadError) -> FaultKind:
     if error.out_of_memory:
         return FaultKind.OUT_OF_MEMORY
     return FaultKind.BAD_CONFIGURATION if error.permanent else FaultKind.LOAD_FAILED
-
-
-def library_versions() -> dict[str, str]:
-    """Of the libraries that decide what comes out, without importing any."""
-    versions: dict[str, str] = {}
-    for name in _LIBRARIES:
-        try:
-            versions[name.replace("-", "_")] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return versions
 
 
 def _enter(progress: ProgressWriter, phase: Phase) -> None:
