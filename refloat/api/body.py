@@ -6,6 +6,7 @@ from typing import Self
 
 from starlette.types import Receive
 
+from refloat.api.body_cost import decoded_bytes
 from refloat.api.context import BudgetPort, LeasePort
 from refloat.api.errors import ClientGoneError, invalid
 from refloat.api.facts import Call
@@ -20,13 +21,18 @@ _DRAIN_DEADLINE_S = 5.0
 class Body:
     """A body in memory and the bytes leased for it. A context manager: leaving it gives them back."""
 
-    def __init__(self, data: bytes, leases: list[LeasePort]) -> None:
+    def __init__(self, data: bytes, leases: list[LeasePort], budget: BudgetPort) -> None:
         self.data = data
         self.size = len(data)
         self._leases = leases
+        self._budget = budget
 
     def take(self) -> bytes:
-        """The bytes, once. What they were decoded into stays leased for until the end."""
+        """The bytes, once, to be decoded. What they are decoded into is leased for until the end.
+
+        Raises `ProblemError`: 503 where there is no room for that now.
+        """
+        self._leases.append(self._budget.reserve(decoded_bytes(self.data)))
         data, self.data = self.data, b""
         return data
 
@@ -71,7 +77,7 @@ async def read_json_body(
             message = f"The request body did not arrive within {deadline_s:g} s."
             raise invalid(message, None) from error
         raise
-    return Body(data, leases)
+    return Body(data, leases, budget)
 
 
 async def drain_refused_body(call: Call) -> None:

@@ -24,7 +24,7 @@ class Tokens:
         context = self._context
         limit = context.settings.max_body_bytes
         with await read_json_body(call, limit=limit, budget=context.budget) as body:
-            parsed = decode_body(body.data, TOKENIZE_DECODER)
+            parsed = decode_body(body.take(), TOKENIZE_DECODER)
             prompt = prompt_of(parsed)
             model = served_model(context.fleet, parsed.model)
             call.facts.model = model.name
@@ -39,7 +39,7 @@ class Tokens:
         context = self._context
         limit = context.settings.max_body_bytes
         with await read_json_body(call, limit=limit, budget=context.budget) as body:
-            parsed = decode_body(body.data, DETOKENIZE_DECODER)
+            parsed = decode_body(body.take(), DETOKENIZE_DECODER)
             ids = ids_of(parsed)
             model = served_model(context.fleet, parsed.model)
             call.facts.model = model.name
