@@ -138,8 +138,10 @@ class PrepProgram:
         floor_s = self._knobs.prep_load_timeout_s
         if state is _S.SPAWNING:
             floor_s = self._knobs.hello_timeout_s
-        budget = Budget(floor_s, floor_s * self._knobs.load_cap_factor)
-        reading = Reading(now_s, None, child.process.cpu_s(), has_pending=True)
+        cap_s = floor_s * self._knobs.load_cap_factor
+        budget = Budget(floor_s, cap_s, stopped_s=self._knobs.prep_job_limit_s)
+        cpu_s, is_stopped = child.process.cpu_s(), child.process.is_stopped()
+        reading = Reading(now_s, None, cpu_s, has_pending=True, is_stopped=is_stopped)
         if self._watch.judge(reading, budget, longest_gap_s=gap_s) is Verdict.STALLED:
             return Fault(FaultKind.STALL, f"the prep process makes no progress while {state}")
         return None

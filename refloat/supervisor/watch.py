@@ -5,6 +5,7 @@ on the device. Standing still is measured between the gateway's own readings: a 
 on, and a gateway that was itself stopped for a while must not hold that against its children.
 """
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import assert_never
@@ -21,6 +22,8 @@ class Budget:
     """Without any progress: page, processor time and device time."""
     cap_s: float
     """Without progress on the page, although processor or device time advances."""
+    stopped_s: float = math.inf
+    """Stopped by somebody (SIGSTOP), whatever it was doing or not doing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Reading:
     """Whether it has sent what the gateway has not read: it may be blocked by that."""
     device_use: DeviceUse | None = None
     """Its counters on the device; `None`: not looked at."""
+    is_stopped: bool = False
+    """Somebody has stopped it: it can do nothing, pending or not."""
 
 
 class Verdict(StrEnum):
@@ -77,6 +82,8 @@ class Watch:
         self._device_use: DeviceUse | None = None
         self._page_still_s = 0.0
         self._lifeless_s = 0.0
+        self.stopped_s = 0.0
+        """Seconds for which somebody has stopped it."""
 
     @property
     def still_s(self) -> float:
@@ -96,13 +103,17 @@ class Watch:
         working = is_working(
             reading.progress, has_pending=reading.has_pending, has_unread=reading.has_unread
         )
+        working = working or reading.is_stopped
         beats = self._beats if reading.progress is None else reading.progress.beats
         page_moved = beats != self._beats or not working
         self._beats = beats
         self._page_still_s = 0.0 if page_moved else self._page_still_s + elapsed_s
         is_alive = self._shows_life(reading) or page_moved
         self._lifeless_s = 0.0 if is_alive else self._lifeless_s + elapsed_s
+        self.stopped_s = self.stopped_s + elapsed_s if reading.is_stopped else 0.0
         if self.still_s > budget.floor_s or self._page_still_s > budget.cap_s:
+            return Verdict.STALLED
+        if self.stopped_s > budget.stopped_s:
             return Verdict.STALLED
         if self.still_s > budget.floor_s / 2 or self._page_still_s > budget.cap_s / 2:
             return Verdict.LATE

@@ -5,6 +5,7 @@ Also where the costs of steps are learnt: a step that was seen under way is time
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 from refloat.supervisor.child import Child
@@ -99,15 +100,17 @@ class WorkerWatch:
             has_pending,
             has_unread=child.has_unread(),
             device_use=self._device_use(child),
+            is_stopped=child.process.is_stopped(),
         )
+        budget = replace(self._budget(state, progress), stopped_s=self._stall_floor_s)
         poll_gap_s = self._knobs.poll_s * _LONGEST_GAP_POLLS
         verdict = self._watch.judge(
             reading,
-            self._budget(state, progress),
+            budget,
             longest_gap_s=min(poll_gap_s, self._stall_floor_s / 2),
         )
         self._say_age(self._watch.page_still_s)
-        return self._meaning(verdict, state, progress)
+        return self._meaning(verdict, state, progress, budget)
 
     def stepped(self, number: int) -> None:
         """The frame of a step has come."""
@@ -148,21 +151,23 @@ class WorkerWatch:
         )
 
     def _meaning(
-        self, verdict: Verdict, state: WorkerState, progress: Progress | None
+        self, verdict: Verdict, state: WorkerState, progress: Progress | None, budget: Budget
     ) -> WorkerEvent | Fault | None:
         if verdict is Verdict.STALLED:
-            return Fault(FaultKind.STALL, self._describe(state, progress))
+            return Fault(FaultKind.STALL, self._describe(state, progress, budget))
         if verdict is Verdict.LATE and state is WorkerState.READY:
             return WorkerEvent.LATE
         if verdict is Verdict.WELL and state is WorkerState.SUSPECT:
             return WorkerEvent.CAUGHT_UP
         return None
 
-    def _describe(self, state: WorkerState, progress: Progress | None) -> str:
+    def _describe(self, state: WorkerState, progress: Progress | None, budget: Budget) -> str:
         doing = str(state) if progress is None else progress.phase.name.lower()
         step = "" if progress is None or not progress.step else f" (step {progress.step})"
         still_s = self._watch.still_s
-        if still_s < self._watch.page_still_s:
+        if self._watch.stopped_s:
+            return f"stopped by a signal for {self._watch.stopped_s:.1f} s while {doing}{step}"
+        if still_s <= budget.floor_s:
             return (
                 f"no progress for {self._watch.page_still_s:.1f} s while {doing}{step}, "
                 "although it uses processor or device time"

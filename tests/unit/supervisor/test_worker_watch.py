@@ -27,7 +27,10 @@ class Bench:
         self.began_s = self.now_s
         self.pid = 7
         self.worker_id = 1
+        self.is_stopped = False
+        self.page: Progress | None = None
         self.ages: list[float] = []
+        self.last: WorkerEvent | Fault | None = None
         self.knobs = Knobs().for_floor(floor_s)
         self.watch = WorkerWatch(
             self.knobs,
@@ -40,24 +43,30 @@ class Bench:
         self.look()
 
     def progress(self) -> Progress:
+        if self.page is not None:
+            return self.page
         begin_ns = int(self.began_s * 1e9)
         return Progress(Phase.STEPPING, self.step, self.tokens, begin_ns, self.step, (1,))
 
     def has_unread(self) -> bool:
         return False
 
-    def look(self, state: WorkerState = WorkerState.READY) -> WorkerEvent | Fault | None:
+    def look(
+        self, state: WorkerState = WorkerState.READY, *, has_pending: bool = True
+    ) -> WorkerEvent | Fault | None:
         child = cast("Child", _Standing(self))
-        return self.watch.look(state, child, has_pending=True)
+        return self.watch.look(state, child, has_pending=has_pending)
 
-    def seconds_until(self, kind: object) -> float:
+    def seconds_until(
+        self, kind: object, state: WorkerState = WorkerState.READY, *, has_pending: bool = True
+    ) -> float:
         """Made-up seconds until a look has this outcome."""
-        since_s, state = self.now_s, WorkerState.READY
+        since_s = self.now_s
         while self.now_s - since_s < 1_000.0:
             self.now_s += self.knobs.poll_s
             if self.cycles is not None:
                 self.cycles += 1
-            outcome = self.look(state)
+            outcome = self.last = self.look(state, has_pending=has_pending)
             if outcome is kind or (kind is Fault and isinstance(outcome, Fault)):
                 return self.now_s - since_s
             if outcome is WorkerEvent.LATE:
@@ -79,6 +88,7 @@ class _Standing:
         self.progress = bench.progress
         self.has_unread = bench.has_unread
         self._cpu_s = bench.cpu_s
+        self.is_stopped = lambda: bench.is_stopped
 
     def cpu_s(self) -> float:
         return self._cpu_s
@@ -92,6 +102,50 @@ def test_stall_is_found_within_its_floor_and_a_second_and_suspected_at_half(
     late_s = bench.seconds_until(WorkerEvent.LATE)
     assert floor_s / 2 < late_s < floor_s
     assert floor_s < late_s + bench.seconds_until(Fault) < floor_s + 1.0
+
+
+@pytest.mark.parametrize(
+    ("state", "phase"),
+    [
+        (WorkerState.SPAWNING, Phase.STARTING),
+        (WorkerState.LOADING, Phase.LOADING),
+        (WorkerState.PROBING, Phase.PROBING),
+        (WorkerState.READY, Phase.IDLE),
+        (WorkerState.READY, Phase.STEPPING),
+    ],
+)
+def test_worker_that_somebody_stops_is_found_within_the_floor_whatever_it_does(
+    state: WorkerState, phase: Phase
+) -> None:
+    bench = Bench(floor_s=10.0, tokens=50_000)
+    bench.page = Progress(phase, 1, 50_000, 0, 1, ())
+    bench.look(state, has_pending=False)
+    bench.is_stopped = True
+    assert 10.0 < bench.seconds_until(Fault, state, has_pending=False) < 11.0
+    assert isinstance(bench.last, Fault)
+    assert "stopped by a signal" in bench.last.reason
+
+
+def test_idle_worker_that_somebody_stops_is_suspected_at_half_and_well_again_once_it_runs() -> None:
+    bench = Bench(floor_s=10.0)
+    bench.page = Progress(Phase.IDLE, 1, 0, 0, 1, ())
+    bench.look(has_pending=False)
+    bench.is_stopped = True
+    assert 5.0 < bench.seconds_until(WorkerEvent.LATE, has_pending=False) < 6.0
+    bench.is_stopped = False
+    bench.seconds_until(WorkerEvent.CAUGHT_UP, WorkerState.SUSPECT, has_pending=False)
+
+
+def test_stall_without_any_sign_of_life_is_not_told_as_work() -> None:
+    bench = Bench(floor_s=10.0)
+    bench.cpu_s += 1.0
+    bench.look()
+    bench.now_s += bench.knobs.poll_s
+    bench.cpu_s += 1.0
+    bench.look()
+    bench.seconds_until(Fault)
+    assert isinstance(bench.last, Fault)
+    assert "although" not in bench.last.reason
 
 
 def test_device_is_asked_only_about_a_worker_that_stands_still() -> None:
