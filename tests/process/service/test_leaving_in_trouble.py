@@ -84,6 +84,7 @@ def test_deadline_is_a_504_before_the_stream_and_an_event_in_it(client: Client) 
     eventually(lambda: client.metric("refloat_running", model="m") == 0, what="both to stop")
 
 
+@pytest.mark.case(19)
 def test_loop_and_endless_answer_end_with_length_and_say_why(
     server: Server, client: Client
 ) -> None:

@@ -176,6 +176,7 @@ def test_sdks_own_retry_gets_what_its_first_try_began(client: Client) -> None:
     assert generated(client) - before == answer.json()["usage"]["completion_tokens"]
 
 
+@pytest.mark.case(41)
 def test_orphan_of_an_sdk_makes_nobody_wait(client: Client) -> None:
     """Five tries of a client that gives up: one generation, and none once somebody waits."""
     long = body(model="n", messages=[{"role": "user", "content": "Count from 1 to 900"}],
