@@ -62,11 +62,16 @@ def soak(plan: SoakPlan, progress: Callable[[str], None]) -> SoakResult:
     client = Client(plan.url, api_key=plan.api_key, timeout_s=plan.cap_s)
     result = SoakResult()
     began_s = time.monotonic()
+    without: tuple[str, ...] = ()
     for turn in itertools.cycle(plan.turns):
         result.wall_s = time.monotonic() - began_s
         if _is_enough(plan, result):
             return result
-        outcome = ask(client, {**turn.body, "model": plan.model}, path, cap_s=plan.cap_s)
+        outcome = ask(client, _body(turn, plan, without), path, cap_s=plan.cap_s)
+        if _refuses_tools(outcome) and not without:
+            without = ("tools",)
+            progress("this model is served without tools: the turns go on without them")
+            outcome = ask(client, _body(turn, plan, without), path, cap_s=plan.cap_s)
         result.requests += 1
         result.longest_gap_s = max(result.longest_gap_s, outcome.longest_gap_s)
         if outcome.first_text_s is not None:
@@ -94,6 +99,15 @@ def fault_of(outcome: Outcome) -> str | None:
     if not outcome.usage.get("completion_tokens"):
         return "the answer is empty"
     return None
+
+
+def _body(turn: Turn, plan: SoakPlan, without: tuple[str, ...]) -> dict[str, Any]:
+    fields = {key: value for key, value in turn.body.items() if key not in without}
+    return {**fields, "model": plan.model}
+
+
+def _refuses_tools(outcome: Outcome) -> bool:
+    return outcome.status == 400 and (outcome.error or {}).get("param") == "tools"
 
 
 def _is_enough(plan: SoakPlan, result: SoakResult) -> bool:

@@ -28,7 +28,13 @@ class Answer:
     def text(self) -> str:
         """The message of a chat answer, or the text of a completion (choice 0)."""
         choice = self.json()["choices"][0]
-        return choice["message"]["content"] if "message" in choice else choice["text"]
+        return (choice["message"]["content"] or "") if "message" in choice else choice["text"]
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """(name, arguments) of the tool calls of choice 0."""
+        calls = self.json()["choices"][0]["message"].get("tool_calls") or ()
+        return [(call["function"]["name"], call["function"]["arguments"]) for call in calls]
 
 
 @dataclass
@@ -60,6 +66,27 @@ class Transcript:
                     delta = choice.get("delta", choice)
                     parts.append(delta.get("content") or delta.get("text") or "")
         return "".join(parts)
+
+    def reasoning(self, index: int = 0) -> str:
+        """The joined reasoning of one choice."""
+        return "".join(delta.get("reasoning_content") or "" for delta in self._deltas(index))
+
+    def calls(self, index: int = 0) -> list[tuple[str, str]]:
+        """(name, arguments) of the tool calls of one choice."""
+        found: dict[int, tuple[str, str]] = {}
+        for delta in self._deltas(index):
+            for call in delta.get("tool_calls") or ():
+                name, arguments = found.get(call["index"], ("", ""))
+                more = call.get("function", {})
+                name += more.get("name") or ""
+                found[call["index"]] = (name, arguments + (more.get("arguments") or ""))
+        return [found[number] for number in sorted(found)]
+
+    def _deltas(self, index: int) -> Iterator[dict[str, Any]]:
+        for event in self.events:
+            for choice in event.get("choices", ()):
+                if choice["index"] == index:
+                    yield choice.get("delta") or {}
 
     def finish_reasons(self) -> list[tuple[int, str]]:
         """(choice, reason) of every chunk that has one."""

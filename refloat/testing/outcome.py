@@ -179,5 +179,14 @@ def _choices(event: Mapping[str, Any]) -> Iterator[tuple[int, str, str | None]]:
     """(index, text, finish reason) of every choice, of a chunk or a whole answer alike."""
     for choice in event.get("choices", ()):
         said = choice.get("delta") or choice.get("message") or choice
-        text = said.get("content") or said.get("text") or ""
-        yield choice["index"], text, choice.get("finish_reason")
+        yield choice["index"], _said(said), choice.get("finish_reason")
+
+
+def _said(said: Mapping[str, Any]) -> str:
+    """All that a delta or a message says: reasoning, text, and calls by name and arguments. Joined
+    deltas say what the message says, whichever the parts are."""
+    calls: list[dict[str, Any]] = said.get("tool_calls") or []
+    functions: list[dict[str, Any]] = [call.get("function", {}) for call in calls]
+    parts = [said.get("reasoning_content"), said.get("content") or said.get("text")]
+    parts += [function.get(key) for function in functions for key in ("name", "arguments")]
+    return "".join(part for part in parts if part)

