@@ -28,7 +28,7 @@ ALLOWED: dict[str, set[str]] = {
     "generation": {"parsing", "supervisor", "models"},
     "api": {"generation", "supervisor", "models", "parsing"},
     "testing": {"app", "models"},
-    "bench": {"testing", "engines", "models", "app", "generation"},
+    "bench": {"testing", "engines", "models", "app", "generation", "parsing"},
     "drill": {"testing"},
     "cli": {"app", "models", "api", "supervisor", "generation", "testing", "bench", "drill"},
     "app": {"api", "generation", "supervisor", "models", "parsing"},
