@@ -84,6 +84,18 @@ def test_soak_stops_at_the_first_wrong_answer(
     assert "400" in said
 
 
+def test_soak_of_a_model_that_takes_no_tools_goes_on_without(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["scripted", "--context-length", "4096", "--tool-parser", "none"]
+    with Server.start(arguments, env={"REFLOAT_HOME": str(tmp_path)}) as mute:
+        asked = ["--model", "scripted", "--requests", "4", "--scale", "0.06", "--tools", "5"]
+        assert main(["soak", mute.url, *asked, "--json"]) == ExitCode.OK
+    said = capsys.readouterr()
+    assert json.loads(said.out)["requests"] == 4
+    assert "without tools" in said.err
+
+
 def test_soak_of_nobody_is_a_wrong_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["soak", "http://127.0.0.1:9", "--model", "m"]) == ExitCode.NOT_HELD
     assert "no answer" in capsys.readouterr().out
