@@ -10,6 +10,18 @@ def test_text_around_and_between_calls_is_kept_in_order(bench: Any) -> None:
     assert found.calls == [("ping", "{}")] * 2
 
 
+def test_blanks_before_a_call_come_only_if_text_follows_and_those_behind_never(bench: Any) -> None:
+    call = '<tool_call>{"name": "ping"}</tool_call>'
+    for text, content in (
+        (f"A \n{call}\n B", "A \nB"),
+        (f"A\n{call} {call}\n", "A"),
+        (f"\n{call}B", "B"),
+        ("A \n", "A \n"),
+        (f"A{call}B \n", "AB \n"),
+    ):
+        assert bench.parse_anyhow(bench.family("hermes"), text).content == content
+
+
 def test_arguments_before_the_name_are_the_calls(bench: Any) -> None:
     text = '<tool_call>{"arguments": {"city": "Oslo"}, "name": "get_weather"}</tool_call>'
     assert bench.parse_anyhow(bench.family("hermes"), text).values == [
