@@ -13,7 +13,7 @@ from refloat.testing.client import Client
 from refloat.testing.harness import Server
 from refloat.testing.patience import eventually
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]
 
 MIB = 1 << 20
 BODY_BYTES = MIB // 4
