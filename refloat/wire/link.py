@@ -18,7 +18,9 @@ import msgspec
 
 from refloat.wire.frame import MAX_FRAME_BYTES, FrameBuffer, FrameError, encode_frame
 
-_RECEIVE_BYTES = 256 * 1024
+#: At a time, between which everybody else gets a turn: a full socket holds thousands of tokens, and
+#: each costs the gateway much more to pass on than to receive.
+_RECEIVE_BYTES = 32 * 1024
 #: A child may step for minutes without reading; more than this unread is a child that never will.
 DEFAULT_PENDING_BYTES = 2 * MAX_FRAME_BYTES
 

@@ -1,6 +1,7 @@
 """The asyncio end of a link, over real socketpairs."""
 
 import asyncio
+import contextlib
 import os
 import socket
 from collections.abc import Awaitable, Callable
@@ -77,6 +78,25 @@ def test_link_frames_cut_anywhere_arrive_whole_and_in_order() -> None:
             await asyncio.sleep(0)
         await end.until(lambda: len(end.messages) == len(messages))
         assert end.messages == messages
+
+    run(scenario)
+
+
+def test_link_whose_socket_is_full_leaves_others_their_turn() -> None:
+    frame = encode_frame(FaultFired(1))
+
+    async def scenario(end: End) -> None:
+        end.peer.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                end.peer.sendall(frame * 1000)
+        most = before = 0
+        while before == 0 or len(end.messages) > before:
+            before = len(end.messages)
+            await asyncio.sleep(0)
+            most = max(most, len(end.messages) - before)
+        assert before * len(frame) > 100_000
+        assert most * len(frame) < 40_000
 
     run(scenario)
 
