@@ -57,6 +57,8 @@ class Loading:
         self._clock = clock
         self._child: Child | None = None
         """Has said Hello and was not told to load."""
+        self._told_id = 0
+        """Of the last worker that was told to load."""
         self._reserved: int | None = None
         self._asked_s = float("-inf")
         self.spec = source.current
@@ -72,6 +74,10 @@ class Loading:
     def is_waiting(self) -> bool:
         """Whether a worker was not told to load yet."""
         return self._child is not None
+
+    def was_told(self, child: Child) -> bool:
+        """Whether this worker was told to load: before that it understands nothing else."""
+        return child.worker_id == self._told_id
 
     @property
     def next_spec(self) -> EngineSpec:
@@ -104,7 +110,7 @@ class Loading:
         if spec is not None:
             has_waited = self.waits_for is not None
             self._child, self.waits_for = None, None
-            self.spec = spec
+            self.spec, self._told_id = spec, child.worker_id
             child.send(Configure(PROTOCOL_VERSION, child.worker_id, spec))
             if has_waited:
                 self._on_change()

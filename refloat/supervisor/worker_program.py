@@ -105,8 +105,9 @@ class WorkerProgram:
         """Of the incident under way."""
 
     def tell_spent(self, child: Child, index: int) -> None:
-        """Another worker of the model has fired this entry of the fault plan."""
-        if not self._loading.is_waiting:
+        """Another worker of the model has fired this entry of the fault plan. Whoever is not told to
+        load yet will be told what is left of the plan."""
+        if self._loading.was_told(child):
             child.send(FaultSpent(index))
 
     def set_vocab_size(self, vocab_size: int) -> None:
