@@ -1,6 +1,7 @@
 """OpenAI's own client against a whole server: every call its users make, and its typed errors."""
 
 import asyncio
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -529,6 +530,36 @@ def test_real_engine_sees_the_tools_and_calls_one(tiny: openai.OpenAI) -> None:
     assert call.function.arguments == '{"city": "Paris"}'
     assert choice.message.content is None
     assert choice.finish_reason == "tool_calls"
+
+
+@pytest.mark.engine
+def test_agent_calls_a_tool_in_a_stream_and_reads_its_result(tiny: openai.OpenAI) -> None:
+    messages = ask("What is the weather in Paris?")
+    with tiny.chat.completions.create(
+        model="tiny", messages=messages, tools=TOOLS, temperature=0, stream=True
+    ) as stream:
+        choices = [chunk.choices[0] for chunk in stream]
+    assert choices[-1].finish_reason == "tool_calls"
+    assert "".join(choice.delta.content or "" for choice in choices) == ""
+    # a field of reasoning models' servers, which the client passes on
+    thoughts = "".join(getattr(choice.delta, "reasoning_content", "") for choice in choices)
+    assert "get_weather" in thoughts
+    first, *rest = [call for choice in choices for call in choice.delta.tool_calls or ()]
+    assert first.function is not None
+    assert (first.type, first.function.name) == ("function", "get_weather")
+    arguments = "".join(call.function.arguments or "" for call in rest if call.function)
+    assert json.loads(arguments) == {"city": "Paris"}
+    function = {"name": "get_weather", "arguments": arguments}
+    made = {"id": first.id, "type": "function", "function": function}
+    messages += [
+        {"role": "assistant", "content": None, "tool_calls": [made]},
+        {"role": "tool", "tool_call_id": first.id, "content": "rain"},
+    ]
+    answer = tiny.chat.completions.create(
+        model="tiny", messages=messages, tools=TOOLS, temperature=0
+    )
+    assert "rain" in (answer.choices[0].message.content or "")
+    assert answer.choices[0].finish_reason == "stop"
 
 
 @pytest.mark.engine
