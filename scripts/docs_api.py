@@ -89,13 +89,14 @@ def errors() -> str:
             [
                 str(row.status),
                 code(row.type),
+                code(row.anthropic_type),
                 code(row.code) if row.code else "null",
                 retry,
                 "yes" if row.retry is Retry.LATER else "–",
                 docs[kind.name] + (" The connection is closed." if row.close else ""),
             ]
         )
-    head = ["status", "`type`", "`code`", "`x-should-retry`", "`Retry-After`", "when"]
+    head = ["status", "`type`", "Anthropic's", "`code`", "`x-should-retry`", "`Retry-After`", "when"]
     return table(head, rows)
 
 

@@ -8,7 +8,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from refloat.api.auth import KeyRing
 from refloat.api.context import ApiContext
-from refloat.api.errors import Answer, encode_json, error_answer
+from refloat.api.error_shapes import error_shape_of
+from refloat.api.errors import Answer, ErrorShape, encode_json, error_answer
 from refloat.api.facts import Call, facts_of, send_answer
 from refloat.api.middleware import OPEN_PATHS, AuthGate, Edge, Guard
 from refloat.api.openapi import openapi_document
@@ -31,15 +32,15 @@ class Endpoint:
         method = scope["method"]
         handler = self._handlers.get("GET" if method == "HEAD" else method)
         if handler is None:
-            await send_answer(send, self._not_allowed(method))
+            await send_answer(send, self._not_allowed(method, error_shape_of(scope["path"])))
             return
         answer = await handler(Call(scope, receive, send, facts))
         if answer is not None:
             await send_answer(send, answer)
 
-    def _not_allowed(self, method: str) -> Answer:
+    def _not_allowed(self, method: str, shape: ErrorShape) -> Answer:
         message = f"This route does not take {method[:32]}; it takes {self._allow}."
-        answer = error_answer(Problem(ProblemKind.METHOD_NOT_ALLOWED, message))
+        answer = error_answer(Problem(ProblemKind.METHOD_NOT_ALLOWED, message), shape)
         answer.headers.append((b"allow", self._allow.encode()))
         return answer
 

@@ -44,11 +44,12 @@ class KeyRing:
         return f"key-{name or given.hex()[:12]}", grant
 
 
-def bearer_key(scope: Scope) -> bytes | None:
-    """The key in the Authorization header, if there is one of that form."""
+def given_key(scope: Scope) -> bytes | None:
+    """The key in the Authorization header, if there is one of that form, else in X-Api-Key, where
+    Anthropic's clients put it."""
     value = header_of(scope, b"authorization")
     if value is None:
-        return None
+        return (header_of(scope, b"x-api-key") or b"").strip() or None
     scheme, _, key = value.strip().partition(b" ")
     return key.strip() or None if scheme.lower() == b"bearer" else None
 

@@ -9,7 +9,7 @@ from math import isfinite
 from refloat.api.errors import invalid
 from refloat.api.facts import Call
 from refloat.api.schema.checks import MAX_TIMEOUT_S
-from refloat.api.schema.shared import GenerationBody
+from refloat.api.schema.shared import Wishes
 from refloat.generation.request import Retention
 from refloat.wire.problem import ProblemError, ProblemKind
 
@@ -56,12 +56,12 @@ def caller_of(call: Call, *, finish_orphans: int) -> Caller:
     )
 
 
-def deadline_s(body: GenerationBody, caller: Caller) -> float | None:
+def deadline_s(body: Wishes, caller: Caller) -> float | None:
     """Seconds that the answer may take; the body's word wins over the header's."""
     return caller.timeout_s if body.request_timeout_s is None else body.request_timeout_s
 
 
-def retention_of(body: GenerationBody, caller: Caller, route: str, data: bytes) -> Retention | None:
+def retention_of(body: Wishes, caller: Caller, route: str, data: bytes) -> Retention | None:
     """What is to become of the answer beside being sent to this client; `None`: nothing asked for.
 
     Raises `ProblemError` for what this caller may not ask for.

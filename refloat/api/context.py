@@ -34,6 +34,11 @@ class SessionPort(Protocol):
     def fingerprint(self) -> str: ...
 
     @property
+    def prompt_tokens(self) -> int:
+        """Of all prompts together."""
+        ...
+
+    @property
     def stream_id(self) -> str | None:
         """By which this stream can be asked for again, as long as it is kept; `None`: it cannot."""
         ...

@@ -7,10 +7,13 @@ import msgspec
 from refloat.api.chat_parts import delta_of, message_of
 from refloat.api.context import SessionPort
 from refloat.api.encoder import (
+    DONE,
+    WAITING,
     answer_id,
     encode_text,
     finite_logprob,
     line_safe,
+    openai_failure,
     sse,
     sse_text_frames,
     stop_reason,
@@ -31,6 +34,7 @@ from refloat.api.schema.answers import (
 from refloat.api.translate import Order
 from refloat.generation.events import ChoiceEnd, Delta, Parsed, Usage
 from refloat.parsing.pipeline import TokenLogprob
+from refloat.wire.problem import Problem
 
 _encode = msgspec.json.Encoder().encode
 
@@ -38,12 +42,15 @@ _encode = msgspec.json.Encoder().encode
 class ChatEncoder:
     """One chat request's answers."""
 
+    done = DONE
+    waiting = WAITING
+
     def __init__(self, session: SessionPort, order: Order) -> None:
         self._logprobs = order.request.sampling.logprobs
         self._alternatives = order.top_logprobs
         self._count = order.request.n
         self._usage_null = None if order.include_usage else msgspec.UNSET
-        self.answer_id = answer_id("chatcmpl", session.stream_id)
+        self.answer_id = answer_id("chatcmpl-", session.stream_id)
         self._common: dict[str, Any] = {
             "id": self.answer_id,
             "created": session.created,
@@ -91,6 +98,10 @@ class ChatEncoder:
         if self._usage_null is msgspec.UNSET:
             return b""
         return sse(ChatChunk(**self._common, choices=[], usage=usage_body(usage)))
+
+    def failure(self, problem: Problem) -> bytes:
+        """The error's body as an event."""
+        return openai_failure(problem)
 
     def whole(self, fold: Fold, usage: Usage) -> bytes:
         """One body."""

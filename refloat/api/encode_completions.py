@@ -7,9 +7,12 @@ import msgspec
 
 from refloat.api.context import SessionPort
 from refloat.api.encoder import (
+    DONE,
+    WAITING,
     answer_id,
     encode_text,
     finite_logprob,
+    openai_failure,
     sse,
     sse_text_frames,
     stop_reason,
@@ -21,12 +24,16 @@ from refloat.api.schema.answers import Completion, CompletionChoice, CompletionL
 from refloat.api.translate import Order
 from refloat.generation.events import ChoiceEnd, Delta, Parsed, Usage
 from refloat.parsing.pipeline import TokenLogprob
+from refloat.wire.problem import Problem
 
 _encode = msgspec.json.Encoder().encode
 
 
 class CompletionEncoder:
     """One text completion request's answers."""
+
+    done = DONE
+    waiting = WAITING
 
     def __init__(self, session: SessionPort, order: Order) -> None:
         request = order.request
@@ -36,7 +43,7 @@ class CompletionEncoder:
         self._offsets = [0] * count
         """Characters before the next token of each choice, as its tokens count them."""
         self._usage_null = None if order.include_usage else msgspec.UNSET
-        self.answer_id = answer_id("cmpl", session.stream_id)
+        self.answer_id = answer_id("cmpl-", session.stream_id)
         self._common: dict[str, Any] = {
             "id": self.answer_id,
             "created": session.created,
@@ -72,6 +79,10 @@ class CompletionEncoder:
         if self._usage_null is msgspec.UNSET:
             return b""
         return sse(Completion(**self._common, choices=[], usage=usage_body(usage)))
+
+    def failure(self, problem: Problem) -> bytes:
+        """The error's body as an event."""
+        return openai_failure(problem)
 
     def whole(self, fold: Fold, usage: Usage) -> bytes:
         """One body."""

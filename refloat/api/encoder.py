@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from refloat.api.errors import openai_error_body
 from refloat.api.fold import Fold
 from refloat.api.schema.answers import (
     LOGPROB_FLOOR,
@@ -15,8 +16,11 @@ from refloat.api.schema.answers import (
 )
 from refloat.generation.events import ChoiceEnd, Delta, Parsed, Usage
 from refloat.generation.runaway import Cut
+from refloat.wire.problem import Problem
 
 DONE = b"data: [DONE]\n\n"
+#: A comment, which every reader of events skips.
+WAITING = b": waiting\n\n"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -25,6 +29,13 @@ class AnswerEncoder(Protocol):
 
     answer_id: str
     """Told in every chunk; the same for everybody who reads the same generation."""
+    done: bytes
+    """Comes last in every stream, whatever its end."""
+
+    @property
+    def waiting(self) -> bytes:
+        """What keeps a stream alive while nothing else comes."""
+        ...
 
     def opening(self) -> bytes:
         """What a stream begins with, before any text."""
@@ -43,7 +54,11 @@ class AnswerEncoder(Protocol):
         ...
 
     def closing(self, usage: Usage) -> bytes:
-        """What comes between the last choice's end and `[DONE]`."""
+        """What comes between the last choice's end and `done`."""
+        ...
+
+    def failure(self, problem: Problem) -> bytes:
+        """The end of a stream that had begun and cannot go on, but for `done`."""
         ...
 
     def whole(self, fold: Fold, usage: Usage) -> bytes:
@@ -53,12 +68,22 @@ class AnswerEncoder(Protocol):
 
 def answer_id(prefix: str, stream_id: str | None) -> str:
     """An id that no other answer has."""
-    return f"{prefix}-{stream_id or secrets.token_hex(16)}"
+    return f"{prefix}{stream_id or secrets.token_hex(16)}"
 
 
 def sse(value: Any) -> bytes:
     """One server-sent event."""
     return b"data: " + line_safe(_encode(value)) + b"\n\n"
+
+
+def named_sse(name: str, value: Any) -> bytes:
+    """One server-sent event with its name."""
+    return b"event: " + name.encode() + b"\ndata: " + line_safe(_encode(value)) + b"\n\n"
+
+
+def openai_failure(problem: Problem) -> bytes:
+    """An error as an event of the two older dialects of OpenAI's."""
+    return sse(openai_error_body(problem))
 
 
 def sse_text_frames(

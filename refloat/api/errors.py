@@ -1,6 +1,6 @@
-"""The one table from `ProblemKind` to HTTP, and the error bodies of OpenAI's dialect.
+"""The one table from `ProblemKind` to HTTP, and the bodies of errors in both shapes.
 
-Another dialect brings its own body function (`ErrorShape`); statuses and headers are the same for all.
+Which route answers in which shape is in `error_shapes.py`; statuses and headers are the same for all.
 """
 
 import math
@@ -36,6 +36,8 @@ class Row(NamedTuple):
 
     status: int
     type: str
+    """OpenAI's."""
+    anthropic_type: str
     code: str | None
     retry: Retry = Retry.NEVER
     close: bool = False
@@ -44,36 +46,38 @@ class Row(NamedTuple):
 
 _INVALID = "invalid_request_error"
 _SERVER = "server_error"
+_RATE = "rate_limit_error"
+_A_INVALID, _A_SERVER, _A_BUSY = "invalid_request_error", "api_error", "overloaded_error"
 _K = ProblemKind
 
 ROWS: dict[ProblemKind, Row] = {
-    _K.INVALID_REQUEST: Row(400, _INVALID, None),
-    _K.UNSUPPORTED_VALUE: Row(400, _INVALID, "unsupported_value"),
-    _K.CONTEXT_LENGTH_EXCEEDED: Row(400, _INVALID, "context_length_exceeded"),
-    _K.INVALID_API_KEY: Row(401, _INVALID, "invalid_api_key"),
-    _K.FORBIDDEN: Row(403, "permission_error", "forbidden"),
-    _K.NOT_FOUND: Row(404, _INVALID, "not_found"),
-    _K.MODEL_NOT_FOUND: Row(404, _INVALID, "model_not_found"),
-    _K.METHOD_NOT_ALLOWED: Row(405, _INVALID, "method_not_allowed"),
-    _K.CONFLICT: Row(409, _INVALID, "conflict"),
-    _K.IDEMPOTENCY_MISMATCH: Row(422, _INVALID, "idempotency_mismatch"),
-    _K.REQUEST_TOO_LARGE: Row(413, _INVALID, "request_too_large", close=True),
-    _K.HEADERS_TOO_LARGE: Row(431, _INVALID, "headers_too_large", close=True),
-    _K.UNSUPPORTED_MEDIA_TYPE: Row(415, _INVALID, "unsupported_media_type"),
-    _K.QUEUE_FULL: Row(429, "rate_limit_error", "queue_full", Retry.LATER),
-    _K.TENANT_SUSPENDED: Row(429, "rate_limit_error", "tenant_suspended", Retry.LATER),
-    _K.ENGINE_ERROR: Row(500, _SERVER, "engine_error", Retry.UNSAID),
-    _K.INTERNAL_ERROR: Row(500, _SERVER, "internal_error", Retry.UNSAID),
-    _K.POISON_REQUEST: Row(500, _SERVER, "poison_request"),
-    _K.MODEL_LOADING: Row(503, _SERVER, "model_loading", Retry.LATER),
-    _K.MODEL_RECOVERING: Row(503, _SERVER, "model_recovering", Retry.LATER),
-    _K.MODEL_FAILED: Row(503, _SERVER, "model_failed"),
-    _K.CHAT_TEMPLATE_UNAVAILABLE: Row(503, _SERVER, "chat_template_unavailable"),
-    _K.INSUFFICIENT_MEMORY: Row(503, _SERVER, "insufficient_memory", Retry.LATER),
-    _K.OVERLOADED: Row(503, _SERVER, "overloaded", Retry.LATER),
-    _K.DRAINING: Row(503, _SERVER, "draining", Retry.LATER, close=True),
-    _K.DEADLINE_EXCEEDED: Row(504, _SERVER, "deadline_exceeded"),
-    _K.CLIENT_CLOSED: Row(499, _INVALID, "client_closed", close=True),
+    _K.INVALID_REQUEST: Row(400, _INVALID, _A_INVALID, None),
+    _K.UNSUPPORTED_VALUE: Row(400, _INVALID, _A_INVALID, "unsupported_value"),
+    _K.CONTEXT_LENGTH_EXCEEDED: Row(400, _INVALID, _A_INVALID, "context_length_exceeded"),
+    _K.INVALID_API_KEY: Row(401, _INVALID, "authentication_error", "invalid_api_key"),
+    _K.FORBIDDEN: Row(403, "permission_error", "permission_error", "forbidden"),
+    _K.NOT_FOUND: Row(404, _INVALID, "not_found_error", "not_found"),
+    _K.MODEL_NOT_FOUND: Row(404, _INVALID, "not_found_error", "model_not_found"),
+    _K.METHOD_NOT_ALLOWED: Row(405, _INVALID, _A_INVALID, "method_not_allowed"),
+    _K.CONFLICT: Row(409, _INVALID, _A_INVALID, "conflict"),
+    _K.IDEMPOTENCY_MISMATCH: Row(422, _INVALID, _A_INVALID, "idempotency_mismatch"),
+    _K.REQUEST_TOO_LARGE: Row(413, _INVALID, "request_too_large", "request_too_large", close=True),
+    _K.HEADERS_TOO_LARGE: Row(431, _INVALID, "request_too_large", "headers_too_large", close=True),
+    _K.UNSUPPORTED_MEDIA_TYPE: Row(415, _INVALID, _A_INVALID, "unsupported_media_type"),
+    _K.QUEUE_FULL: Row(429, _RATE, _RATE, "queue_full", Retry.LATER),
+    _K.TENANT_SUSPENDED: Row(429, _RATE, _RATE, "tenant_suspended", Retry.LATER),
+    _K.ENGINE_ERROR: Row(500, _SERVER, _A_SERVER, "engine_error", Retry.UNSAID),
+    _K.INTERNAL_ERROR: Row(500, _SERVER, _A_SERVER, "internal_error", Retry.UNSAID),
+    _K.POISON_REQUEST: Row(500, _SERVER, _A_SERVER, "poison_request"),
+    _K.MODEL_LOADING: Row(503, _SERVER, _A_BUSY, "model_loading", Retry.LATER),
+    _K.MODEL_RECOVERING: Row(503, _SERVER, _A_BUSY, "model_recovering", Retry.LATER),
+    _K.MODEL_FAILED: Row(503, _SERVER, _A_SERVER, "model_failed"),
+    _K.CHAT_TEMPLATE_UNAVAILABLE: Row(503, _SERVER, _A_SERVER, "chat_template_unavailable"),
+    _K.INSUFFICIENT_MEMORY: Row(503, _SERVER, _A_BUSY, "insufficient_memory", Retry.LATER),
+    _K.OVERLOADED: Row(503, _SERVER, _A_BUSY, "overloaded", Retry.LATER),
+    _K.DRAINING: Row(503, _SERVER, _A_BUSY, "draining", Retry.LATER, close=True),
+    _K.DEADLINE_EXCEEDED: Row(504, _SERVER, "timeout_error", "deadline_exceeded"),
+    _K.CLIENT_CLOSED: Row(499, _INVALID, _A_INVALID, "client_closed", close=True),
 }
 assert set(ROWS) == set(ProblemKind), set(ProblemKind) ^ set(ROWS)
 
@@ -120,11 +124,24 @@ def openai_error_body(problem: Problem) -> dict[str, Any]:
         "param": param,
         "code": row.code,
     }
-    for name in ("incident_id", "tokens_emitted", "resumable", "retry_after_s"):
-        value = getattr(problem, name)
-        if value is not None:
-            error[name] = value
-    return {"error": error}
+    return {"error": {**error, **_beyond(problem)}}
+
+
+def anthropic_error_body(problem: Problem) -> dict[str, Any]:
+    """`{"type": "error", "error": {...}}` as Anthropic's clients read it, plus what we know."""
+    row = ROWS[problem.kind]
+    error: dict[str, Any] = {"type": row.anthropic_type, "message": problem.message}
+    if problem.param is not None:
+        error["param"] = problem.param
+    if row.code is not None:
+        error["code"] = row.code
+    return {"type": "error", "error": {**error, **_beyond(problem)}}
+
+
+def _beyond(problem: Problem) -> dict[str, Any]:
+    """What no client asks for by itself, where it is known."""
+    names = ("incident_id", "tokens_emitted", "resumable", "retry_after_s")
+    return {name: value for name in names if (value := getattr(problem, name)) is not None}
 
 
 def error_answer(problem: Problem, shape: ErrorShape = openai_error_body) -> Answer:

@@ -9,6 +9,30 @@ from refloat.parsing.pipeline import TokenLogprob
 
 
 @dataclass(slots=True)
+class FoldedText:
+    """Text of the answer proper, between what else there is."""
+
+    parts: list[str]
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self.parts)
+
+
+@dataclass(slots=True)
+class FoldedReasoning:
+    """What the model thought at one stretch."""
+
+    parts: list[str]
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self.parts)
+
+
+@dataclass(slots=True)
 class FoldedCall:
     """One tool call so far."""
 
@@ -22,33 +46,51 @@ class FoldedCall:
         return "".join(self.parts)
 
 
+Stretch = FoldedText | FoldedReasoning | FoldedCall
+
+
 @dataclass(slots=True)
 class FoldedChoice:
     """One choice so far."""
 
-    parts: list[str] = field(default_factory=list[str])
-    thoughts: list[str] = field(default_factory=list[str])
+    stretches: list[Stretch] = field(default_factory=list[Stretch])
+    """In the order in which they came; neighbours of one kind are one, but for calls."""
     calls: list[FoldedCall] = field(default_factory=list[FoldedCall])
     logprobs: list[TokenLogprob] = field(default_factory=list[TokenLogprob])
     reason: FinishReason | None = None
     cut: Cut | None = None
+    stop: str | None = None
 
     @property
     def text(self) -> str:
         """The whole text."""
-        return "".join(self.parts)
+        return "".join(s.text for s in self.stretches if isinstance(s, FoldedText))
 
     @property
     def reasoning(self) -> str:
         """The whole reasoning."""
-        return "".join(self.thoughts)
+        return "".join(s.text for s in self.stretches if isinstance(s, FoldedReasoning))
+
+    def say(self, text: str) -> None:
+        """Take text."""
+        last = self.stretches[-1] if self.stretches else None
+        if isinstance(last, FoldedText):
+            last.parts.append(text)
+        elif text:
+            self.stretches.append(FoldedText([text]))
 
     def add(self, part: Part) -> None:
         """Take what is not text."""
         if isinstance(part, Reasoning):
-            self.thoughts.append(part.text)
+            last = self.stretches[-1] if self.stretches else None
+            if isinstance(last, FoldedReasoning):
+                last.parts.append(part.text)
+            elif part.text:
+                self.stretches.append(FoldedReasoning([part.text]))
         elif isinstance(part, CallBegin):
-            self.calls.append(FoldedCall(part.id, part.name))
+            call = FoldedCall(part.id, part.name)
+            self.calls.append(call)
+            self.stretches.append(call)
         elif isinstance(part, CallArguments):
             self.calls[part.call].parts.append(part.text)
 
@@ -63,10 +105,10 @@ class Fold:
         """Take one event; terminal ones change nothing here."""
         if isinstance(event, Delta):
             choice = self.choices[event.index]
-            choice.parts.append(event.text)
+            choice.say(event.text)
             choice.logprobs.extend(event.logprobs)
         elif isinstance(event, Parsed):
             self.choices[event.index].add(event.part)
         elif isinstance(event, ChoiceEnd):
             choice = self.choices[event.index]
-            choice.reason, choice.cut = event.reason, event.cut
+            choice.reason, choice.cut, choice.stop = event.reason, event.cut, event.stop

@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from refloat.api.body import read_json_body
 from refloat.api.caller import Caller, caller_of
 from refloat.api.context import ApiContext, SessionPort
+from refloat.api.encode_anthropic import MessagesEncoder
 from refloat.api.encode_chat import ChatEncoder
 from refloat.api.encode_completions import CompletionEncoder
 from refloat.api.encoder import AnswerEncoder
@@ -20,6 +21,7 @@ from refloat.api.lookup import served_model
 from refloat.api.sse import session_headers
 from refloat.api.streaming import send_stream
 from refloat.api.translate import Order, translate_chat, translate_completion
+from refloat.api.translate_anthropic import translate_messages
 from refloat.api.watch import ClientWatch
 from refloat.generation.events import Completed, Failed, Usage
 from refloat.generation.kept import Attendance
@@ -36,6 +38,8 @@ class Dialect:
 
     translate: Callable[[bytes, Caller], Order]
     encoder: Callable[[SessionPort, Order], AnswerEncoder]
+    counts_events: bool = False
+    """Its encoder numbers what it says: it has to have seen the events before those it tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,7 @@ class Form:
 
 CHAT_DIALECT = Dialect(translate_chat, ChatEncoder)
 COMPLETION_DIALECT = Dialect(translate_completion, CompletionEncoder)
+MESSAGES_DIALECT = Dialect(translate_messages, MessagesEncoder, counts_events=True)
 
 
 class Generate:

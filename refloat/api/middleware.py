@@ -8,8 +8,9 @@ from collections.abc import Callable
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from refloat.api.auth import KeyRing, bearer_key, is_local_caller, tenant_of_address
+from refloat.api.auth import KeyRing, given_key, is_local_caller, tenant_of_address
 from refloat.api.body import drain_refused_body
+from refloat.api.error_shapes import error_shape_of, speaks_anthropic
 from refloat.api.errors import ClientGoneError, error_answer, internal_problem
 from refloat.api.facts import Call, RequestFacts, attach, facts_of, header_of, send_answer
 from refloat.api.grant import Grant
@@ -44,12 +45,15 @@ class Edge:
         started_s = self._clock()
         facts = RequestFacts(_request_id(scope))
         attach(scope, facts)
-        id_header = (b"x-request-id", facts.request_id.encode())
+        request_id = facts.request_id.encode()
+        id_headers = [(b"x-request-id", request_id)]
+        if speaks_anthropic(scope["path"]):
+            id_headers.append((b"request-id", request_id))  # where its SDKs look for it
 
         async def send_marked(message: Message) -> None:
             if message["type"] == "http.response.start":
                 facts.status = message["status"]
-                message = {**message, "headers": [*message["headers"], id_header]}
+                message = {**message, "headers": [*message["headers"], *id_headers]}
             await send(message)
 
         with structlog.contextvars.bound_contextvars(request_id=facts.request_id):
@@ -99,10 +103,11 @@ class Guard:
     async def _answer(self, call: Call, problem: Problem, error: Exception) -> None:
         if call.facts.status is not None:
             raise error  # an answer has begun: all that is left is to break the connection
+        shape = error_shape_of(call.scope["path"])
         if problem.kind is not ProblemKind.REQUEST_TOO_LARGE:
-            await send_answer(call.send, error_answer(problem))
+            await send_answer(call.send, error_answer(problem, shape))
             return
-        await send_answer(call.send, error_answer(problem), complete=False)
+        await send_answer(call.send, error_answer(problem, shape), complete=False)
         await drain_refused_body(call)
         await call.send({"type": "http.response.body", "body": b"", "more_body": False})
 
@@ -128,9 +133,9 @@ class AuthGate:
         await self._app(scope, receive, send)
 
     def _holder(self, scope: Scope) -> tuple[str, Grant]:
-        key = bearer_key(scope)
+        key = given_key(scope)
         if key is None:
-            message = "No API key: send it as 'Authorization: Bearer KEY'."
+            message = "No API key: send it as 'Authorization: Bearer KEY' or 'X-Api-Key: KEY'."
             raise ProblemError.of(ProblemKind.INVALID_API_KEY, message)
         holder = self._keys.holder_of(key)
         if holder is None:

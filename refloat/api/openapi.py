@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from refloat.api.routes import Operation
-from refloat.api.schema.answers import ErrorBody
 
 _REF = "#/components/schemas/{name}"
 _PATH_PARAM = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -17,9 +16,9 @@ def openapi_document(
     operations: Sequence[Operation], *, version: str, needs_key: bool, open_paths: frozenset[str]
 ) -> dict[str, Any]:
     """The whole document."""
-    types = [t for o in operations for t in (o.takes, o.gives, o.streams) if t is not None]
-    schemas, components = msgspec.json.schema_components([*types, ErrorBody], ref_template=_REF)
-    schema_of = dict(zip([*map(_key, types), _key(ErrorBody)], schemas, strict=True))
+    types = [t for o in operations for t in (o.takes, o.gives, o.streams, o.fails) if t is not None]
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    schema_of = dict(zip(map(_key, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in operations:
         item = paths.setdefault(_PATH_PARAM.sub(r"{\1}", operation.path), {})
@@ -50,7 +49,7 @@ def _describe(operation: Operation, schema_of: dict[str, Any]) -> dict[str, Any]
             "200": {"description": operation.summary, "content": content},
             "default": {
                 "description": "An error",
-                "content": {"application/json": {"schema": schema_of[_key(ErrorBody)]}},
+                "content": {"application/json": {"schema": schema_of[_key(operation.fails)]}},
             },
         },
     }

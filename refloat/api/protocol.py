@@ -14,6 +14,7 @@ from uvicorn.protocols.http.httptools_impl import (
 )
 from uvicorn.server import ServerState
 
+from refloat.api.error_shapes import error_shape_of
 from refloat.api.errors import error_answer
 from refloat.api.facts import ABORT
 from refloat.wire.problem import Problem, ProblemKind
@@ -179,7 +180,8 @@ class RefloatProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _raw_answer(self, problem: Problem) -> bytes:
-        answer = error_answer(problem)
+        path = self.url.partition(b"?")[0].decode("latin-1") if self._has_begun else ""
+        answer = error_answer(problem, error_shape_of(path))
         self.counted(answer.status)
         headers = [pair for pair in answer.headers if pair[0] != b"connection"]
         headers += [

@@ -10,9 +10,10 @@ from refloat.api.admin import Admin
 from refloat.api.context import ApiContext
 from refloat.api.errors import Answer
 from refloat.api.facts import Call
-from refloat.api.generate import CHAT_DIALECT, COMPLETION_DIALECT, Generate
+from refloat.api.generate import CHAT_DIALECT, COMPLETION_DIALECT, MESSAGES_DIALECT, Generate
 from refloat.api.health import Health
 from refloat.api.incidents import IncidentList, Incidents
+from refloat.api.messages import MessageCounter
 from refloat.api.models import Models
 from refloat.api.schema.admin import DrainAnswer, DrainBody, ResetAnswer, ResetBody
 from refloat.api.schema.answers import (
@@ -20,9 +21,17 @@ from refloat.api.schema.answers import (
     ChatCompletion,
     Completion,
     DetokenizeAnswer,
+    ErrorBody,
     ModelCard,
     ModelList,
     TokenizeAnswer,
+)
+from refloat.api.schema.anthropic import CountBody, MessagesBody
+from refloat.api.schema.anthropic_answers import (
+    AnthropicErrorBody,
+    MessageAnswer,
+    MessageEvent,
+    TokenCount,
 )
 from refloat.api.schema.chat import ChatBody
 from refloat.api.schema.completions import CompletionBody
@@ -48,8 +57,9 @@ class Operation(NamedTuple):
     summary: str
     takes: type[msgspec.Struct] | None = None
     gives: Any = None
-    streams: type[msgspec.Struct] | None = None
+    streams: Any = None
     """What each event of a stream holds."""
+    fails: type[msgspec.Struct] = ErrorBody
     media_type: str = "application/json"
 
 
@@ -149,6 +159,7 @@ def _under(prefix: str, context: ApiContext, health: Health) -> list[Operation]:
             gives=Completion,
             streams=Completion,
         ),
+        *_messages(prefix, context),
         Operation(
             "GET",
             f"{prefix}/streams/{{stream}}",
@@ -181,6 +192,30 @@ def _under(prefix: str, context: ApiContext, health: Health) -> list[Operation]:
             health.config,
             "States in OpenVINO Model Server's form",
             gives=dict[str, Any],
+        ),
+    ]
+
+
+def _messages(prefix: str, context: ApiContext) -> list[Operation]:
+    return [
+        Operation(
+            "POST",
+            f"{prefix}/messages",
+            Generate(context, MESSAGES_DIALECT),
+            "Answer a chat, in Anthropic's form",
+            takes=MessagesBody,
+            gives=MessageAnswer,
+            streams=MessageEvent,
+            fails=AnthropicErrorBody,
+        ),
+        Operation(
+            "POST",
+            f"{prefix}/messages/count_tokens",
+            MessageCounter(context).count,
+            "Tokens of a chat, in Anthropic's form",
+            takes=CountBody,
+            gives=TokenCount,
+            fails=AnthropicErrorBody,
         ),
     ]
 

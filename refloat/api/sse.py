@@ -8,8 +8,7 @@ from typing import assert_never
 from starlette.types import Send
 
 from refloat.api.context import SessionPort
-from refloat.api.encoder import DONE, AnswerEncoder, sse
-from refloat.api.errors import ErrorShape, openai_error_body
+from refloat.api.encoder import AnswerEncoder
 from refloat.api.watch import ClientWatch
 from refloat.generation.events import ChoiceEnd, Completed, Delta, Event, Failed, Parsed
 from refloat.wire.problem import Problem
@@ -25,7 +24,6 @@ ATTACHED_HEADER = (b"idempotent-replayed", b"true")
 KEEP_ALIVE_S = 5.0
 #: A client that takes nothing for so long is taken for gone, unless the settings say otherwise.
 SEND_DEADLINE_S = 60.0
-_WAITING = b": waiting\n\n"
 
 
 def session_headers(session: SessionPort, answer_id: str | None) -> list[tuple[bytes, bytes]]:
@@ -50,7 +48,6 @@ class EventStream:
         header_delay_s: float,
         keep_alive_s: float = KEEP_ALIVE_S,
         send_deadline_s: float = SEND_DEADLINE_S,
-        shape: ErrorShape = openai_error_body,
     ) -> None:
         self._session = session
         self._encoder = encoder
@@ -59,7 +56,6 @@ class EventStream:
         self._header_delay_s = header_delay_s
         self._keep_alive_s = keep_alive_s
         self._send_deadline_s = send_deadline_s
-        self._shape = shape
         self._now = asyncio.get_running_loop().time
         self._lock = asyncio.Lock()
         self._started = False
@@ -101,7 +97,7 @@ class EventStream:
         """End a stream that cannot go on. False: nothing was sent yet, a plain answer can be."""
         if await self._can_answer_plainly():
             return False
-        await self._write(sse(self._shape(problem)) + DONE, ended=True)
+        await self._write(self._encoder.failure(problem) + self._encoder.done, ended=True)
         return True
 
     def _encoded(self, events: Sequence[Event]) -> bytes:
@@ -110,28 +106,13 @@ class EventStream:
             self._role_sent = True
             out.append(self._encoder.opening())
         for event in events:
-            data = self._encoded_event(event)
+            data = encoded(self._encoder, event)
             if self._ordinal is not None:
                 self._ordinal += 1
                 if data:
-                    data = b"id: %d\n%b" % (self._ordinal, data)
+                    data = _marked(data, self._ordinal)
             out.append(data)
         return b"".join(out)
-
-    def _encoded_event(self, event: Event) -> bytes:
-        match event:
-            case Delta():
-                return self._encoder.delta(event) if event.text or event.logprobs else b""
-            case Parsed():
-                return self._encoder.part(event)
-            case ChoiceEnd():
-                return self._encoder.end(event)
-            case Completed():
-                return self._encoder.closing(event.usage) + DONE
-            case Failed():
-                return sse(self._shape(event.problem)) + DONE
-            case _:
-                assert_never(event)
 
     async def _write(self, body: bytes, *, ended: bool) -> None:
         async with self._lock:
@@ -172,6 +153,30 @@ class EventStream:
     async def _say_waiting(self) -> None:
         try:
             async with asyncio.timeout(self._send_deadline_s):
-                await self._write(_WAITING, ended=False)
+                await self._write(self._encoder.waiting, ended=False)
         except TimeoutError:
             self._client.abandon()
+
+
+def encoded(encoder: AnswerEncoder, event: Event) -> bytes:
+    """One event as the dialect has it; empty where it has no words for it."""
+    match event:
+        case Delta():
+            return encoder.delta(event) if event.text or event.logprobs else b""
+        case Parsed():
+            return encoder.part(event)
+        case ChoiceEnd():
+            return encoder.end(event)
+        case Completed():
+            return encoder.closing(event.usage) + encoder.done
+        case Failed():
+            return encoder.failure(event.problem) + encoder.done
+        case _:
+            assert_never(event)
+
+
+def _marked(data: bytes, ordinal: int) -> bytes:
+    """Events with an id on the last of them: whoever has that one has the others."""
+    at = data.rfind(b"\n\n", 0, len(data) - 2)
+    at = 0 if at < 0 else at + 2
+    return b"%bid: %d\n%b" % (data[:at], ordinal, data[at:])

@@ -1,13 +1,14 @@
 """`GET /v1/streams/{id}`: a kept stream once more, from wherever its reader had come to."""
 
+import re
 from urllib.parse import parse_qs
 
 from refloat.api.context import ApiContext
-from refloat.api.encoder import DONE
+from refloat.api.encoder import AnswerEncoder
 from refloat.api.errors import Answer, invalid
 from refloat.api.facts import Call
 from refloat.api.generate import Form
-from refloat.api.sse import STREAM_HEADERS, session_headers
+from refloat.api.sse import STREAM_HEADERS, encoded, session_headers
 from refloat.api.streaming import send_stream
 from refloat.api.watch import ClientWatch
 from refloat.generation.events import Delta
@@ -51,21 +52,34 @@ class StreamRoutes:
         encoder = form.dialect.encoder(attendance, form.order)
         if attendance.is_at_end or call.scope["method"] == "HEAD":
             headers = STREAM_HEADERS + session_headers(attendance, encoder.answer_id)
-            return Answer(DONE if attendance.is_at_end else b"", headers=headers)
+            return Answer(encoder.done if attendance.is_at_end else b"", headers=headers)
         recording = attendance.kept.recording
-        if form.order.request.sampling.logprobs and not recording.dropped:
+        if form.dialect.counts_events and attendance.after:
+            _count_again(encoder, attendance)
+        elif form.order.request.sampling.logprobs and not recording.dropped:
             for event in recording.since(0)[: attendance.after]:
                 if isinstance(event, Delta):  # offsets of tokens count from the beginning
                     encoder.delta(event)
         return await send_stream(self._context, call, client, attendance, encoder, at_once=True)
 
     def _found(self, call: Call) -> Kept:
-        _, _, stream_id = str(call.scope["path_params"]["stream"]).rpartition("-")
+        stream_id = re.split("[-_]", str(call.scope["path_params"]["stream"]))[-1]
         streams = self._context.streams
         kept = streams.find(call.facts.tenant, stream_id) if streams is not None else None
         if kept is None:
             raise _unknown()
         return kept
+
+
+def _count_again(encoder: AnswerEncoder, attendance: Attendance) -> None:
+    """Let an encoder that numbers what it says see what was said. Raises `ProblemError`."""
+    recording = attendance.kept.recording
+    if recording.dropped:
+        message = "The beginning of this stream, without which the rest has no form, is not kept."
+        raise ProblemError.of(ProblemKind.NOT_FOUND, message, param="after")
+    encoder.opening()
+    for event in recording.since(0)[: attendance.after]:
+        encoded(encoder, event)
 
 
 def _unknown() -> ProblemError:

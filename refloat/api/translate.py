@@ -19,7 +19,7 @@ from refloat.generation.request import GenerationRequest, Sampling
 
 COMPLETION_MAX_TOKENS = 16
 #: The engine takes no 0; so little of the distribution is the likeliest token alone.
-_SMALLEST_TOP_P = 1e-6
+SMALLEST_TOP_P = 1e-6
 #: ... and no 1; so much of the likeliest token's chance only that token has.
 _LARGEST_MIN_P = 1 - 1e-6
 
@@ -102,7 +102,7 @@ def _sampling(
         max_tokens=limit,
         min_tokens=min_tokens,
         temperature=body.temperature,
-        top_p=None if body.top_p is None else max(body.top_p, _SMALLEST_TOP_P),
+        top_p=None if body.top_p is None else max(body.top_p, SMALLEST_TOP_P),
         top_k=None if body.top_k is None else max(body.top_k, 0),
         min_p=None if body.min_p is None else min(body.min_p, _LARGEST_MIN_P),
         # engines count seeds from 0

@@ -118,7 +118,12 @@ class Choice:
         reason = FinishReason.STOP if is_stopped or finish is None else finish
         if self.reading is not None:
             reason = self._finish_reading(self.reading, reason, is_stopped)
-        session.end_choice(self, reason, self.cut if reason is FinishReason.LENGTH else None)
+        session.end_choice(
+            self,
+            reason,
+            self.cut if reason is FinishReason.LENGTH else None,
+            self.pipeline.stop if reason is FinishReason.STOP else None,
+        )
         return True
 
     def _deliver(self, out: TextOut, kept_bytes: int) -> bool:

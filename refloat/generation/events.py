@@ -50,6 +50,8 @@ class ChoiceEnd(msgspec.Struct, frozen=True, gc=False):
     reason: FinishReason
     cut: Cut | None = None
     """Set when a rule against runaway answers ended it; `reason` is `LENGTH` then."""
+    stop: str | None = None
+    """The stop string that ended it; `reason` is `STOP` then."""
 
 
 class Usage(msgspec.Struct, frozen=True, gc=False):

@@ -28,6 +28,7 @@ class Kept:
         self.model = session.model
         self.created = session.created
         self.fingerprint = session.fingerprint
+        self.prompt_tokens = session.prompt_tokens
         self.tenant = session.request.tenant
         self.is_findable = False
         self.form: Any = None
@@ -64,6 +65,7 @@ class Attendance:
         self.model = kept.model
         self.created = kept.created
         self.fingerprint = kept.fingerprint
+        self.prompt_tokens = kept.prompt_tokens
         self.after = after
         """Ordinal of the last event that was read."""
         self.is_attached = is_attached

@@ -31,6 +31,11 @@ class PrepPort(Protocol):
 class Pipeline(Protocol):
     """One choice's way from ids to final text (`parsing/pipeline.py`)."""
 
+    @property
+    def stop(self) -> str | None:
+        """The stop string that ended the text; `None`: none did."""
+        ...
+
     def push(self, ids: Sequence[int], logprobs: Sequence[float] | None) -> TextOut:
         """What these ids made final."""
         ...

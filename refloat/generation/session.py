@@ -203,12 +203,18 @@ class Session:
             else:
                 self._put(Parsed(index, part), part_bytes(part))
 
-    def end_choice(self, choice: "Choice", reason: FinishReason, cut: Cut | None = None) -> None:
+    def end_choice(
+        self,
+        choice: "Choice",
+        reason: FinishReason,
+        cut: Cut | None = None,
+        stop: str | None = None,
+    ) -> None:
         """A choice is complete; with the last one so is the session."""
         if self._ranking is None:
             if choice.echo:
                 self._put(Delta(choice.journal.index, choice.echo), len(choice.echo))
-            self._put(ChoiceEnd(choice.journal.index, reason, cut))
+            self._put(ChoiceEnd(choice.journal.index, reason, cut, stop))
         else:
             self._ranking.end(choice.journal, choice.prompt_index, reason)
         self._open -= 1

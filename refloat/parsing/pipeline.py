@@ -85,6 +85,11 @@ class OutputPipeline:
         self._ended = False
         self._stopped = False
 
+    @property
+    def stop(self) -> str | None:
+        """The stop string that ended the text; `None`: none did."""
+        return None if self._finder is None else self._finder.found
+
     def push(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> TextOut:
         """Take the next ids and give what became final. `logprobs`: one for each id."""
         if self._is_direct and not self._partial and len(ids) == 1:

@@ -62,6 +62,8 @@ class StopFinder:
         self._include_stop = include_stop
         self._held = ""
         self._stopped = False
+        self.found: str | None = None
+        """The one that ended the text."""
 
     def push(self, text: str) -> StopScan:
         """Take the next piece; nothing more comes out once a stop string was found."""
@@ -72,6 +74,7 @@ class StopFinder:
             found = pattern.scan(text)
             if found is not None and (found, -len(pattern.text)) < (end, -length):
                 end, length = found, len(pattern.text)
+                self.found = pattern.text
         if length:
             return self._end(text[:end], length)
         return self._release(self._held + text)

@@ -12,6 +12,7 @@ import pytest
 import typer.main
 
 from refloat.api.schema import checks
+from refloat.api.schema.anthropic import MessagesBody
 from refloat.api.schema.chat import MAX_TEMPLATE_KWARGS, REASONING_EFFORTS, ChatBody
 from refloat.api.schema.completions import CompletionBody
 from refloat.api.schema.messages import MAX_MESSAGES, ROLES, ChatMessage
@@ -77,7 +78,15 @@ def _rows(name: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     "body",
-    [GenerationBody, ChatBody, CompletionBody, ChatMessage, TokenizeBody, DetokenizeBody],
+    [
+        GenerationBody,
+        ChatBody,
+        CompletionBody,
+        ChatMessage,
+        TokenizeBody,
+        DetokenizeBody,
+        MessagesBody,
+    ],
 )
 def test_every_field_of_a_body_is_documented(body: type[msgspec.Struct]) -> None:
     refused = {row.field.rpartition(".")[2] for row in UNSUPPORTED}

@@ -92,15 +92,15 @@ def check_metadata(metadata: dict[str, str] | None) -> None:
             raise invalid(message, "metadata")
 
 
-def stop_strings(stop: str | list[str] | None) -> tuple[str, ...]:
+def stop_strings(stop: str | list[str] | None, field: str = "stop") -> tuple[str, ...]:
     """The stop strings, whichever way they were given. Raises `ProblemError`."""
     if stop is None:
         return ()
     strings = (stop,) if isinstance(stop, str) else tuple(stop)
     if len(strings) > MAX_STOP_STRINGS:
-        raise invalid(f"stop may have {MAX_STOP_STRINGS} strings at most.", "stop")
+        raise invalid(f"{field} may have {MAX_STOP_STRINGS} strings at most.", field)
     for index, string in enumerate(strings):
-        param = "stop" if isinstance(stop, str) else f"stop[{index}]"
+        param = field if isinstance(stop, str) else f"{field}[{index}]"
         if not string:
             raise invalid("A stop string must not be empty.", param)
         if len(string) > MAX_STOP_CHARS:

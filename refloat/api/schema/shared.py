@@ -24,11 +24,18 @@ class StreamOptions(msgspec.Struct):
     include_obfuscation: bool | None = None
 
 
-class GenerationBody(msgspec.Struct, kw_only=True):
+class Wishes(msgspec.Struct, kw_only=True):
+    """What is asked of an answer beside its content, in every dialect."""
+
+    stream: bool | None = None
+    request_timeout_s: float | None = None
+    on_disconnect: str | None = None
+
+
+class GenerationBody(Wishes, kw_only=True):
     """Null is as good as absent for every optional field; unknown fields are ignored."""
 
     model: str
-    stream: bool | None = None
     stream_options: StreamOptions | None = None
     max_tokens: int | None = None
     min_tokens: int | None = None
@@ -47,8 +54,6 @@ class GenerationBody(msgspec.Struct, kw_only=True):
     ignore_eos: bool | None = None
     user: str | None = None
     metadata: dict[str, str] | None = None
-    request_timeout_s: float | None = None
-    on_disconnect: str | None = None
     logit_bias: Any = None
 
 
@@ -56,9 +61,7 @@ def check_shared(route: str, body: GenerationBody) -> None:
     """Everything about the shared fields but their use. Raises `ProblemError`."""
     check_model(body.model)
     check_ranges(body, SHARED_RANGES)
-    if body.on_disconnect not in (None, *LEAVINGS):
-        message = f"on_disconnect has to be one of {', '.join(LEAVINGS)}."
-        raise invalid(message, "on_disconnect")
+    check_wishes(body)
     check_labels(body, ("user",))
     check_metadata(body.metadata)
     if body.stream_options is not None:
@@ -67,6 +70,13 @@ def check_shared(route: str, body: GenerationBody) -> None:
         field = "stream_options.include_obfuscation"
         check_supported(route, field, body.stream_options.include_obfuscation)
     check_top_level(route, body)
+
+
+def check_wishes(body: Wishes) -> None:
+    """The wish of what is to become of the answer. Raises `ProblemError`."""
+    if body.on_disconnect not in (None, *LEAVINGS):
+        message = f"on_disconnect has to be one of {', '.join(LEAVINGS)}."
+        raise invalid(message, "on_disconnect")
 
 
 def check_model(model: str) -> None:

@@ -12,6 +12,7 @@ from refloat.wire.problem import ProblemError, ProblemKind
 
 CHAT = "chat/completions"
 COMPLETIONS = "completions"
+MESSAGES = "messages"
 _BOTH = (CHAT, COMPLETIONS)
 
 
@@ -54,6 +55,18 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported("logprobs", (COMPLETIONS,), (0, 1), "alternatives to the chosen token"),
     Unsupported("echo", (COMPLETIONS,), (False,), "log-probabilities of the prompt (with echo)"),
     Unsupported("suffix", (COMPLETIONS,), ("",), "text after an insertion"),
+    Unsupported("messages[].content[].type", (MESSAGES,), ("text",), "content but text"),
+    Unsupported("tools[].type", (MESSAGES,), ("custom",), "tools that the server runs"),
+    Unsupported("tool_choice", (MESSAGES,), (), "enforcing a tool call"),
+    Unsupported("output_config.format", (MESSAGES,), (), "structured output"),
+    Unsupported("mcp_servers", (MESSAGES,), ([],), "tools that the server runs"),
+    Unsupported("container", (MESSAGES,), (), "tools that the server runs"),
+    Unsupported(
+        "context_management",
+        (MESSAGES,),
+        ({}, {"edits": []}, {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}),
+        "leaving out parts of the conversation",
+    ),
 )
 
 #: Documented fields that pass and whose effect is as said here.
@@ -100,6 +113,7 @@ _PLAIN = frozenset(
         *("logit_bias", "store", "service_tier", "modalities", "audio", "prediction"),
         *("web_search_options", "moderation", "verbosity", "prompt_cache_options"),
         *("prompt_cache_retention", "response_format", "functions", "function_call", "suffix"),
+        *("mcp_servers", "container", "context_management"),
     )
 )
 

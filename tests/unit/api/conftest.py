@@ -38,7 +38,7 @@ class FakeSession:
     created = 1_700_000_000
     fingerprint = "fp_test"
     stream_id: str | None = None
-    after = 0
+    after = prompt_tokens = 0
     is_attached = is_overrun = False
 
     def __init__(self, request: GenerationRequest, batches: list[list[Event]]) -> None:

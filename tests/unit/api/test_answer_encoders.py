@@ -27,7 +27,7 @@ class Said:
     created = 1_700_000_000
     fingerprint = "fp_1"
     stream_id: str | None = None
-    after = 0
+    after = prompt_tokens = 0
     is_attached = is_overrun = False
 
     def __init__(self, request: GenerationRequest) -> None:

@@ -34,7 +34,7 @@ class Session:
 
     request, model, created, fingerprint = REQUEST, "m", 1, "fp"
     stream_id: str | None = None
-    after = 0
+    after = prompt_tokens = 0
     is_attached = is_overrun = False
 
     def __init__(self) -> None:
