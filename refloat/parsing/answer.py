@@ -19,7 +19,7 @@ from refloat.parsing.vocabulary import Vocabulary
 _ALPHABET = string.ascii_letters + string.digits
 _PLAIN_ID_CHARS = 24
 #: Tokens of the prompt's end by which it is told whether it opened the reasoning.
-TAIL_TOKENS = 16
+TAIL_TOKENS = 64
 
 
 class Format:
