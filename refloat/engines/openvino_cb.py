@@ -33,7 +33,7 @@ class OpenVinoEngine:
         self.capabilities = Capabilities()
         self._live: dict[RequestKey, LiveRequest] = {}
         self._held: dict[RequestKey, tuple[EngineRequest, genai.GenerationConfig]] = {}
-        """Requests that wait for a step before the engine may see them (hybrid models)."""
+        """Requests that wait for another's step before the engine may see them."""
         self._ends: list[Output] = []
         """Ends of requests that the engine never saw, to be told with the next step."""
         self._next_id = 1
@@ -44,6 +44,7 @@ class OpenVinoEngine:
         self._pipeline = built.pipeline
         self._vocab_size = built.shape.vocab_size
         self._hybrid = built.shape.hybrid
+        self._caching = spec.enable_prefix_caching
         self._num_blocks = built.plan.num_blocks
         self._block_size = block_size_of(spec.device)
         self._max_batched = spec.max_num_batched_tokens
@@ -53,7 +54,7 @@ class OpenVinoEngine:
     def add(self, request: EngineRequest) -> None:
         self._check(request)
         config = self._generation_config(request.params, request.offset)
-        if self._hybrid and self._has_to_wait(request):
+        if self._has_to_wait(request):
             try:
                 config.validate()
             except Exception as error:
@@ -73,7 +74,9 @@ class OpenVinoEngine:
             if is_context_fatal(text) or is_out_of_memory(text):
                 raise fault_error(error) from error
             raise _refusal(clean_message(text)) from error
-        self._live[request.key] = LiveRequest(request, handle, hybrid=self._hybrid)
+        self._live[request.key] = LiveRequest(
+            request, handle, hybrid=self._hybrid, caching=self._caching
+        )
 
     def step(self) -> StepResult:
         if self._held:
@@ -126,12 +129,20 @@ class OpenVinoEngine:
         self._twin: Handle = self._pipeline.add_request(self._next_id - 1, tokens, config)  # pyright: ignore[reportUnknownMemberType]
 
     def _has_to_wait(self, request: EngineRequest) -> bool:
-        """Whether a running one with the same prompt stands at its first token."""
+        """Whether what it would find in the prefix cache is not whole yet: of one with the same
+        beginning that is in the midst of its prompt, or of a hybrid model's at its first token."""
+        if not self._caching:
+            return False
         tokens = request.tokens
-        return any(
-            live.produced == 1 and tokens[: len(live.tokens)] == live.tokens
-            for live in self._live.values()
-        )
+        for live in self._live.values():
+            if live.produced > self._hybrid:
+                continue
+            shared = len(live.tokens)
+            if live.produced == 0:
+                shared = min(self._block_size, len(tokens), shared)
+            if tokens[:shared] == live.tokens[:shared]:
+                return True
+        return False
 
     def _release(self) -> None:
         """Give the engine what was held and need not wait any longer."""

@@ -1,7 +1,9 @@
 """One request that OpenVINO's engine holds: its handle, and where its answer stands.
 
 A request's end is judged by its ids and by our own intent, not by the engine's status: a cancelled
-request may end IGNORED, and a hybrid model's must not end at exactly one token.
+request may end IGNORED. A hybrid model's must not end at exactly one token, and with a prefix cache
+none may end in the midst of its prompt: the engine would keep a block that is computed in part as if
+it were whole, for whoever comes with the same prompt.
 """
 
 from collections.abc import Mapping
@@ -39,12 +41,14 @@ class LiveRequest:
     """One request that the engine holds, and where its answer stands."""
 
     __slots__ = (
-        "_attempt", "_can_read", "_dropped", "_generation", "_handle", "_hybrid", "_limit",
-        "_logprobs", "_min_tokens", "_position", "_read", "_start", "_stop_ids", "_told",
+        "_attempt", "_begun", "_caching", "_can_read", "_dropped", "_generation", "_handle", "_hybrid",
+        "_limit", "_logprobs", "_min_tokens", "_position", "_read", "_start", "_stop_ids", "_told",
         "ending", "tokens",
     )  # fmt: skip
 
-    def __init__(self, request: EngineRequest, handle: Handle, *, hybrid: bool) -> None:
+    def __init__(
+        self, request: EngineRequest, handle: Handle, *, hybrid: bool, caching: bool
+    ) -> None:
         params = request.params
         self._generation, self._attempt = request.key
         self._handle = handle
@@ -57,6 +61,9 @@ class LiveRequest:
         self._stop_ids = frozenset(params.stop_token_ids)
         self._logprobs = params.logprobs
         self._hybrid = hybrid
+        self._caching = caching
+        self._begun = False
+        """Whether there was a step since it came."""
         self._told = False
         """Whether the engine knows of the end; the next step then frees it."""
         self.ending: str | None = None
@@ -70,18 +77,26 @@ class LiveRequest:
         return self._position - self._start + self._dropped
 
     def end(self, word: str) -> None:
-        """Want no more. A hybrid model's request first gets its second token."""
+        """Want no more. One in the midst of its prompt may first have to come to its first token, and
+        a hybrid model's to its second."""
         if self.ending is None:
             self.ending = word
-        if not self._told and not (self._hybrid and self.produced == 1):
+        if not self._told and not self._must_go_on():
             self._told = True
             self._handle.cancel()
+
+    def _must_go_on(self) -> bool:
+        produced = self.produced
+        if produced == 0:
+            return self._caching and self._begun
+        return self._hybrid and produced == 1
 
     def collect(self) -> Output | None:
         """What the step that just ended brought for this request; `None`: nothing.
 
         Called for every request after every step: the common case comes first and alone.
         """
+        self._begun = True
         if self.ending is not None:
             return self._collect_end(self.ending)
         if not self._can_read():

@@ -31,9 +31,15 @@ class ReplicaAccount:
     """One life of one worker. Dropped whole when the worker is lost."""
 
     def __init__(
-        self, replica: Replica, *, prefix_caching: bool, lengths: AnswerLengths | None = None
+        self,
+        replica: Replica,
+        *,
+        prefix_caching: bool,
+        step_tokens: int = 512,
+        lengths: AnswerLengths | None = None,
     ) -> None:
         """`lengths`: of the model's answers, which are expected to go on like that."""
+        self._step_tokens = step_tokens if prefix_caching else 0
         self.replica = replica
         self.capabilities = replica.capabilities
         self.is_suspect = False
@@ -78,6 +84,8 @@ class ReplicaAccount:
             is_whole=not self.capabilities.token_resume,
             head_room=_HYBRID_HEAD_ROOM if self.capabilities.hybrid else 0,
             steps=self._steps,
+            step_tokens=self._step_tokens,
+            running=len(self._held),
             unstarted=len(self._unstarted),
             unstarted_tokens=self._unstarted_tokens,
         )
@@ -163,7 +171,8 @@ class ReplicaAccount:
         )
 
     def running(self) -> list[Running]:
-        """Those that are there to stay, for the choice of one to stop."""
+        """Those that are there to stay, for the choice of one to stop. An engine with a prefix cache
+        stops nobody in the midst of a prompt."""
         return [
             Running(
                 choice.journal.generation,
@@ -171,7 +180,8 @@ class ReplicaAccount:
                 choice.session.request.priority,
                 choice.journal.params.temperature > 0,
             )
-            for choice in self.owners()
+            for key, choice in self._held.items()
+            if key not in self._given_up and not (self._step_tokens and key in self._unstarted)
         ]
 
     def find(self, generation: int) -> Choice | None:

@@ -82,8 +82,11 @@ class Choice:
             len(journal.prompt) + len(journal.emitted),
             self.expected_left(lengths),
             journal.tokens_needed,
-            self.chain.hashes,
+            self._hashes,
         )
+
+    def _hashes(self, block_size: int) -> list[int]:
+        return self.chain.continued(self.journal.emitted, block_size)[0]
 
     def expected_left(self, lengths: AnswerLengths) -> int:
         """Tokens that it is expected to bring yet."""

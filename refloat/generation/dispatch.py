@@ -110,9 +110,7 @@ class Dispatch:
 
     def replica_ready(self, replica: Replica) -> None:
         """A worker is ready: its cache is empty, whatever an earlier one held."""
-        lengths, caching = self._custody.preemptor.lengths, self.limits.prefix_caching
-        account = ReplicaAccount(replica, prefix_caching=caching, lengths=lengths)
-        self._custody.accounts[replica.worker_id] = account
+        self._custody.preemptor.open(replica)
         self._note_readiness()
         self._pump()
 

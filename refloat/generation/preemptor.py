@@ -5,7 +5,7 @@ where it was. Nobody did anything wrong, so it counts for nothing.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from refloat.generation.account import ReplicaAccount
@@ -19,6 +19,7 @@ from refloat.generation.scheduler import Room, Waiting, decide
 from refloat.generation.states import GenerationEvent
 from refloat.generation.suspects import Suspects
 from refloat.observe.log import get_logger
+from refloat.supervisor.fleet import Replica
 
 
 class Preemptor:
@@ -28,7 +29,7 @@ class Preemptor:
         self,
         limits: Limits,
         line: WaitingLine,
-        accounts: Mapping[int, ReplicaAccount],
+        accounts: dict[int, ReplicaAccount],
         suspects: Suspects,
         meter: Meter,
     ) -> None:
@@ -39,6 +40,16 @@ class Preemptor:
         self._suspects = suspects
         self._meter = meter
         self._log = get_logger(__name__)
+
+    def open(self, replica: Replica) -> None:
+        """A replica is ready: its cache is empty, whatever an earlier one held."""
+        limits = self._limits
+        self._accounts[replica.worker_id] = ReplicaAccount(
+            replica,
+            prefix_caching=limits.prefix_caching,
+            step_tokens=limits.step_tokens,
+            lengths=self.lengths,
+        )
 
     def waiting(self) -> Iterator[Waiting]:
         """Those that may be sent beside others, in the order in which they may go."""

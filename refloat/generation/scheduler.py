@@ -12,7 +12,7 @@ being computed for another waits until it can share that.
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from refloat.kv.blocks import BlockLedger, blocks_for
+from refloat.kv.blocks import BlockLedger, blocks_for, prefill_steps
 from refloat.kv.forecast import Load, peak_blocks
 
 _LEAST_BLOCKS = 2
@@ -48,6 +48,9 @@ class Room(NamedTuple):
     """Tokens beyond a generation's own that this engine may compute (hybrid engines)."""
     steps: int = 1
     """Steps for which everybody has to have blocks."""
+    step_tokens: int = 0
+    """Tokens that a step computes, if nobody can be stopped in the midst of his prompt; else 0."""
+    running: int = 0
     unstarted: int = 0
     """Sequences it has that have brought no token yet."""
     unstarted_tokens: int = 0
@@ -138,13 +141,20 @@ def _fits(item: Waiting, room: Room, pace: Pace | None) -> bool:
         return False
     if not ledger.has_room_for(
         limit if room.is_whole else item.tokens,
-        room.steps,
+        room.steps + _prefill_steps(item, room),
         limit=limit,
         hashes=hashes,
         beside=room.added_blocks,
     ):
         return False
     return room.is_whole or _will_fit(item, hashes, ledger, room)
+
+
+def _prefill_steps(item: Waiting, room: Room) -> int:
+    """Steps until its prompt is through, and it could be stopped."""
+    if not room.step_tokens:
+        return 0
+    return prefill_steps(room.unstarted_tokens + item.tokens, room.step_tokens, room.running)
 
 
 def _is_in_pace(item: Waiting, room: Room, pace: Pace) -> bool:

@@ -199,7 +199,12 @@ class BlockLedger:
             most = self.used + len(self._entries) * blocks_for(steps, self.block_size)
             if most + self._slack() <= self.total:
                 return most  # an upper bound is enough where it fits
-        leaving = [entry for entry in self._entries.values() if entry.is_leaving]
+        leaving = [
+            entry
+            for entry in self._entries.values()
+            # one in the midst of its prompt may have to come to its end first (`prefix.py`)
+            if entry.is_leaving and (entry.is_computed or not self.is_sharing)
+        ]
         full = self._full - sum(entry.blocks for entry in leaving)
         left = min(full, self._bound - self._certain(leaving))
         return left + self._growth(steps) + self._slack()
@@ -254,3 +259,8 @@ class BlockLedger:
         if not self._edges:
             return 0
         return max(self._shared.owners(block) for block, _ in self._edges.values())
+
+
+def prefill_steps(pending: int, step_tokens: int, running: int) -> int:
+    """Steps until so many prompt tokens are computed beside `running` sequences, one token each."""
+    return blocks_for(pending, max(1, step_tokens - running))

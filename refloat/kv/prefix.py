@@ -2,7 +2,8 @@
 
 An engine with a prefix cache keeps a block once for all that have it, but only if it was computed when
 they came: identical prompts that are added together compute, and keep, one copy each. So a newcomer
-can count on a block from the moment its first owner's prompt is through.
+can count on a block from the moment its first owner's prompt is through. And nobody leaves such an
+engine in the midst of a prompt: a block that is computed in part would be kept as if it were whole.
 """
 
 from array import array

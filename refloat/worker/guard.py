@@ -9,7 +9,7 @@ on later, and only what can never run is refused.
 from collections.abc import Sequence
 
 from refloat.engines.base import EngineRequest, RequestKey
-from refloat.kv.blocks import BlockLedger, blocks_for
+from refloat.kv.blocks import BlockLedger, blocks_for, prefill_steps
 from refloat.kv.prefix import chain
 from refloat.wire.messages import CacheFacts, Capabilities, Output
 from refloat.wire.problem import Problem, ProblemKind
@@ -24,9 +24,19 @@ class AdmissionGuard:
     """Counts what the engine was given until it says that it is done with it."""
 
     def __init__(
-        self, capabilities: Capabilities, cache: CacheFacts | None, *, is_sharing: bool = False
+        self,
+        capabilities: Capabilities,
+        cache: CacheFacts | None,
+        *,
+        is_sharing: bool = False,
+        step_tokens: int = 512,
     ) -> None:
-        """`is_sharing`: the engine has a prefix cache."""
+        """`is_sharing`: the engine has a prefix cache, and nobody leaves it in the midst of a prompt.
+        `step_tokens`: what a step computes at most."""
+        self._is_caching = is_sharing
+        self._step_tokens = step_tokens
+        self._prefills: dict[RequestKey, int] = {}
+        """Tokens of those that have brought none yet."""
         self._capacity = capabilities.capacity
         self._can_grow = capabilities.token_resume
         self._steps = _HYBRID_RELEASE_STEPS if capabilities.hybrid else _RELEASE_STEPS
@@ -64,28 +74,32 @@ class AdmissionGuard:
             tail = request.tokens[len(hashes) * ledger.block_size :]
             if not self._can_grow:
                 tokens = limit
-            if not ledger.has_room_for(tokens, self._steps, limit=limit, hashes=hashes):
+            pending = sum(self._prefills.values()) + len(request.tokens)
+            steps = self._steps
+            if self._is_caching:
+                steps += prefill_steps(pending, self._step_tokens, len(self._held))
+            if not ledger.has_room_for(tokens, steps, limit=limit, hashes=hashes):
                 return False
             ledger.enter(request.key, tokens, limit=limit, hashes=hashes, tail=tail)
         self._held[request.key] = request.params.temperature > 0
+        self._prefills[request.key] = len(request.tokens)
         return True
 
     def victims(self) -> list[RequestKey]:
         """Who has to be stopped before the coming step, so that the one after it finds its blocks: the
-        youngest, sampled ones last, never the oldest. They hold their blocks until `release`."""
+        youngest, sampled ones last, the oldest only if nobody else can. They hold their blocks until
+        `release`."""
         ledger = self._ledger
         victims: list[RequestKey] = []
         if ledger is None or not self._can_grow:
             return victims
         while ledger.need(self._steps) > ledger.total:
             staying = [key for key in self._held if key not in self._leaving]
-            if len(staying) < 2:
+            quick = [key for key in staying if not (self._is_caching and key in self._prefills)]
+            if len(staying) < 2 or not quick:
                 break
             oldest = min(staying)
-            victim = max(
-                (key for key in staying if key != oldest),
-                key=lambda key: (not self._held[key], key),
-            )
+            victim = max(quick, key=lambda key: (key != oldest, not self._held[key], key))
             self.leave(victim)
             victims.append(victim)
         return victims
@@ -106,12 +120,15 @@ class AdmissionGuard:
             key = RequestKey(output.generation, output.attempt)
             if output.ended is not None:
                 self.release(key)
-            elif ledger is not None and output.ids and self._can_grow:
-                ledger.grow(key, output.ids)
+            elif output.ids:
+                self._prefills.pop(key, None)
+                if ledger is not None and self._can_grow:
+                    ledger.grow(key, output.ids)
 
     def release(self, key: RequestKey) -> None:
         """The engine has freed it, or never took it. Unknown keys do nothing."""
         self._held.pop(key, None)
+        self._prefills.pop(key, None)
         self._leaving.discard(key)
         if self._ledger is not None:
             self._ledger.release(key)

@@ -197,7 +197,10 @@ class WorkerLoop:
 
     def _new_guard(self) -> AdmissionGuard:
         return AdmissionGuard(
-            self._engine.capabilities, self._engine.cache(), is_sharing=self._prefix_caching
+            self._engine.capabilities,
+            self._engine.cache(),
+            is_sharing=self._prefix_caching,
+            step_tokens=self._max_batched,
         )
 
     def _probe(self, probe: Probe) -> None:

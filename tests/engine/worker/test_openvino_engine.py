@@ -288,6 +288,41 @@ def test_load_with_more_cache_than_memory_says_so() -> None:
     assert failed.value.out_of_memory
 
 
+LONG = [60 + (number * 7) % 300 for number in range(300)]
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_cancel_in_the_midst_of_a_prompt_spoils_no_repeat(llm: OpenVinoEngine, steps: int) -> None:
+    expected, _ = Requests(llm).answer(LONG, max_tokens=8)
+    requests = Requests(load(max_num_batched_tokens=64))
+    for token in range(5):  # so that chunks do not end where blocks do
+        requests.add([500 + token], max_tokens=60)
+    requests.engine.step()
+    key = requests.add(LONG, max_tokens=8)
+    for _ in range(steps):
+        requests.engine.step()
+    requests.engine.cancel(key)
+    again = requests.add(LONG, max_tokens=8)
+    outputs = requests.run()
+    assert [output.ended for output in outputs[key]] == ["cancelled"]
+    assert ids_of(outputs[again]) == expected
+
+
+def test_prompt_that_comes_again_while_the_first_is_computed_is_answered_alike(
+    llm: OpenVinoEngine,
+) -> None:
+    expected, _ = Requests(llm).answer(LONG, max_tokens=8)
+    requests = Requests(load(max_num_batched_tokens=64))
+    for token in range(5):
+        requests.add([500 + token], max_tokens=60)
+    keys: list[RequestKey] = []
+    for _ in range(4):
+        keys.append(requests.add(LONG, max_tokens=8))
+        requests.engine.step()
+    outputs = requests.run()
+    assert [ids_of(outputs[key]) for key in keys] == [expected] * 4
+
+
 # --- hybrid models ----------------------------------------------------------------------------------
 
 

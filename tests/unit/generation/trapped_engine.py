@@ -1,7 +1,8 @@
 """A model of OpenVINO's paged cache with its traps, behind the engine contract. What no engine may be
 made to do ends the test.
 
-The traps: blocks of a cancelled sequence come back only with the next step; identical prompts added
+The traps: blocks of a cancelled sequence come back only with the next step, and with a prefix cache not
+before its prompt is through; identical prompts added
 together do not share; a sequence whose last block is full and shared is given its next one only if
 there is one for every holder; and a block too few is everybody's end.
 """
@@ -25,6 +26,7 @@ class _Sequence:
         self.computed = 0
         self.blocks: list[int] = []
         self.is_cancelled = False
+        self.has_begun = False
 
     @property
     def is_generating(self) -> bool:
@@ -111,6 +113,8 @@ class TrappedEngine:
                 scheduled.append(sequence)
         assert scheduled or not working, "nothing scheduled: the engine would drop everybody"
         used = self.used
+        for sequence in working:
+            sequence.has_begun = True
         for sequence in scheduled:
             self._write(sequence)
             if sequence.computed == len(sequence.tokens):
@@ -123,7 +127,9 @@ class TrappedEngine:
 
     def _may_leave(self, sequence: _Sequence) -> bool:
         needs_second = self.capabilities.hybrid and sequence.produced == 1
-        return sequence.is_cancelled and not needs_second
+        # what is computed of a block would be kept as if it were the whole
+        in_prompt = self._shares and sequence.produced == 0 and sequence.has_begun
+        return sequence.is_cancelled and not needs_second and not in_prompt
 
     def _speak(self, sequence: _Sequence) -> Output:
         token = token_at(sequence.prompt, sequence.position)
