@@ -14,6 +14,7 @@ import uvloop
 from refloat import __version__
 from refloat.api.asgi import build_asgi
 from refloat.api.context import ApiContext
+from refloat.api.responses.store import response_store_for
 from refloat.api.server import build_server
 from refloat.config.key_rights import read_key_rights
 from refloat.config.keys import read_api_keys
@@ -104,6 +105,7 @@ class Gateway:
             {name: model.supervisor for name, model in self._models.items()},
             self._fleet,
             self._budget.refuse,
+            self._metrics.worker_memory_bytes,
         )
         self._generations = Generations(
             {name: model.intake for name, model in self._models.items()},
@@ -265,6 +267,7 @@ class Gateway:
                 keys=frozenset(read_api_keys(keys)) if keys else frozenset(),
                 rights=read_key_rights(self._server.keys),
                 streams=self._streams,
+                responses=response_store_for(self._server),
                 version=__version__,
                 incidents=self._incidents.store,
                 control=Control(

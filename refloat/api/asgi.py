@@ -65,7 +65,7 @@ def build_asgi(context: ApiContext) -> ASGIApp:
         app = CORSMiddleware(
             app,
             allow_origins=context.settings.cors_origins,
-            allow_methods=["GET", "HEAD", "POST"],
+            allow_methods=["DELETE", "GET", "HEAD", "POST"],
             allow_headers=["*"],
             expose_headers=["X-Request-Id", "Retry-After", "X-Should-Retry"],
         )

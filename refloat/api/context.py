@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from refloat.api.allowance import Allowance
+from refloat.api.responses.store import ResponseStore
 from refloat.config.key_rights import KeyRights
 from refloat.config.schema import ServerConfig
 from refloat.generation.events import Event
@@ -146,5 +147,7 @@ class ApiContext:
     """Evidence of faults; `None`: none is kept."""
     streams: Streams | None = None
     """Those that are kept; `None`: none is."""
+    responses: ResponseStore | None = None
+    """Answers of `/responses`; `None`: none is kept."""
     allowance: Allowance = field(default_factory=Allowance)
     clock: Callable[[], float] = time.monotonic

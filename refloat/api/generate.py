@@ -2,8 +2,9 @@
 answer. A dialect is its translation and its encoder."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from msgspec import to_builtins
 
@@ -18,6 +19,9 @@ from refloat.api.errors import JSON_TYPE, Answer
 from refloat.api.facts import Call
 from refloat.api.fold import Fold
 from refloat.api.lookup import served_model
+from refloat.api.responses.desk import ResponseDesk
+from refloat.api.responses.encode import ResponsesEncoder
+from refloat.api.responses.translate import translate_responses
 from refloat.api.sse import session_headers
 from refloat.api.streaming import send_stream
 from refloat.api.translate import Order, translate_chat, translate_completion
@@ -36,7 +40,7 @@ _log = get_logger(__name__)
 class Dialect:
     """One way to order generations."""
 
-    translate: Callable[[bytes, Caller], Order]
+    translate: Callable[[bytes, Caller], Order | Awaitable[Order]]
     encoder: Callable[[SessionPort, Order], AnswerEncoder]
     counts_events: bool = False
     """Its encoder numbers what it says: it has to have seen the events before those it tells."""
@@ -53,6 +57,13 @@ class Form:
 CHAT_DIALECT = Dialect(translate_chat, ChatEncoder)
 COMPLETION_DIALECT = Dialect(translate_completion, CompletionEncoder)
 MESSAGES_DIALECT = Dialect(translate_messages, MessagesEncoder, counts_events=True)
+
+
+def responses_dialect(desk: ResponseDesk) -> Dialect:
+    """That of `/responses`, which knows what was said before."""
+    return Dialect(
+        partial(translate_responses, desk), partial(ResponsesEncoder, desk), counts_events=True
+    )
 
 
 class Generate:
@@ -73,7 +84,8 @@ class Generate:
         limit = context.settings.max_body_bytes
         with await read_json_body(call, limit=limit, budget=context.budget) as body:
             caller = caller_of(call, finish_orphans=context.settings.finish_orphans)
-            order = self._dialect.translate(body.take(), caller)
+            ordered = self._dialect.translate(body.take(), caller)
+            order = ordered if isinstance(ordered, Order) else await ordered
             call.facts.model = served_model(context.fleet, order.request.model).name
             if context.settings.log_prompts:
                 _log.info("prompts", prompts=[to_builtins(p) for p in order.request.prompts])

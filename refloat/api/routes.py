@@ -10,11 +10,19 @@ from refloat.api.admin import Admin
 from refloat.api.context import ApiContext
 from refloat.api.errors import Answer
 from refloat.api.facts import Call
-from refloat.api.generate import CHAT_DIALECT, COMPLETION_DIALECT, MESSAGES_DIALECT, Generate
+from refloat.api.generate import (
+    CHAT_DIALECT,
+    COMPLETION_DIALECT,
+    MESSAGES_DIALECT,
+    Generate,
+    responses_dialect,
+)
 from refloat.api.health import Health
 from refloat.api.incidents import IncidentList, Incidents
 from refloat.api.messages import MessageCounter
 from refloat.api.models import Models
+from refloat.api.responses.desk import ResponseDesk
+from refloat.api.responses.routes import ResponseRoutes
 from refloat.api.schema.admin import DrainAnswer, DrainBody, ResetAnswer, ResetBody
 from refloat.api.schema.answers import (
     ChatChunk,
@@ -35,6 +43,8 @@ from refloat.api.schema.anthropic_answers import (
 )
 from refloat.api.schema.chat import ChatBody
 from refloat.api.schema.completions import CompletionBody
+from refloat.api.schema.responses import ResponsesBody
+from refloat.api.schema.responses_answers import ResponseAnswer, ResponseDeleted, ResponseEvent
 from refloat.api.schema.tokens import DetokenizeBody, TokenizeBody
 from refloat.api.streams import StreamRoutes
 from refloat.api.tokens import Tokens
@@ -65,8 +75,9 @@ class Operation(NamedTuple):
 
 def operations(context: ApiContext, openapi: Handler) -> list[Operation]:
     """All of them. The first that matches a path is taken, so the longer ones come first."""
-    health = Health(context)
+    health, desk = Health(context), ResponseDesk(context.responses)
     found = [operation for prefix in PREFIXES for operation in _under(prefix, context, health)]
+    found += [operation for prefix in PREFIXES for operation in _responses(prefix, context, desk)]
     any_object = dict[str, Any]
     return [
         *found,
@@ -216,6 +227,31 @@ def _messages(prefix: str, context: ApiContext) -> list[Operation]:
             takes=CountBody,
             gives=TokenCount,
             fails=AnthropicErrorBody,
+        ),
+    ]
+
+
+def _responses(prefix: str, context: ApiContext, desk: ResponseDesk) -> list[Operation]:
+    routes, path = ResponseRoutes(context, desk), f"{prefix}/responses"
+    one = f"{path}/{{response}}"
+    return [
+        Operation(
+            "POST",
+            path,
+            Generate(context, responses_dialect(desk)),
+            "Answer items with items",
+            takes=ResponsesBody,
+            gives=ResponseAnswer,
+            streams=ResponseEvent,
+        ),
+        Operation("GET", one, routes.retrieve, "A response once more", gives=ResponseAnswer),
+        Operation("DELETE", one, routes.delete, "Forget a response", gives=ResponseDeleted),
+        Operation(
+            "POST",
+            f"{one}/cancel",
+            routes.cancel,
+            "Stop a response that is under way",
+            gives=ResponseAnswer,
         ),
     ]
 

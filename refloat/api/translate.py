@@ -33,6 +33,8 @@ class Order:
     include_usage: bool = False
     top_logprobs: int = 0
     """Alternatives to tell for each token (the chosen one is all there is)."""
+    told: object = None
+    """What the dialect's encoder has to say of the body beside its answer."""
 
 
 def translate_chat(data: bytes, caller: Caller) -> Order:

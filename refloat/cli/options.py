@@ -26,7 +26,8 @@ _PANELS: dict[str, tuple[str, ...]] = {
     "Evidence of faults": ("max_incidents", "max_incident_bytes", "kernel_log"),
     "Clients that are slow, leave or come back": (
         "slow_reader_timeout_s", "stream_buffer_bytes", "reconnect_window_s", "retry_window_s",
-        "replay_window_s", "replay_budget_bytes", "finish_orphans",
+        "replay_window_s", "replay_budget_bytes", "finish_orphans", "responses_bytes",
+        "responses_retention_s",
     ),
     "Limits and deadlines": (
         "max_body_bytes", "memory_budget_bytes", "memory_reserve_bytes", "gateway_memory_bytes",

@@ -29,6 +29,11 @@ def probes_dir() -> Path:
     return refloat_home() / "probes"
 
 
+def responses_file() -> Path:
+    """Stored answers of `/responses`."""
+    return refloat_home() / "responses.sqlite3"
+
+
 def incidents_dir() -> Path:
     """Evidence of faults."""
     return refloat_home() / "incidents"

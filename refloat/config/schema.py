@@ -229,6 +229,17 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     replay_budget_bytes: Annotated[
         int, Meta(ge=64 * 1024, description="Bytes of complete answers that are kept so")
     ] = 64 * 1024 * 1024
+    responses_bytes: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Bytes of /v1/responses that are kept on disk for previous_response_id, the "
+            "least used going first; 0: none is kept",
+        ),
+    ] = 256 * 1024 * 1024
+    responses_retention_s: Annotated[
+        float, Meta(gt=0, description="Seconds a response is kept at most")
+    ] = 30 * 86_400.0
     header_delay_s: Annotated[
         float,
         Meta(ge=0, description="Seconds a stream's status line is withheld for its first token"),

@@ -16,6 +16,7 @@ from refloat.api.schema.anthropic import MessagesBody
 from refloat.api.schema.chat import MAX_TEMPLATE_KWARGS, REASONING_EFFORTS, ChatBody
 from refloat.api.schema.completions import CompletionBody
 from refloat.api.schema.messages import MAX_MESSAGES, ROLES, ChatMessage
+from refloat.api.schema.responses import ResponsesBody
 from refloat.api.schema.shared import GenerationBody
 from refloat.api.schema.tokens import MAX_DETOKENIZE, DetokenizeBody, TokenizeBody
 from refloat.api.schema.tools import MAX_TOOL_NAME_CHARS, MAX_TOOLS
@@ -86,6 +87,7 @@ def _rows(name: str) -> dict[str, str]:
         TokenizeBody,
         DetokenizeBody,
         MessagesBody,
+        ResponsesBody,
     ],
 )
 def test_every_field_of_a_body_is_documented(body: type[msgspec.Struct]) -> None:

@@ -31,6 +31,14 @@ def decode_body(data: bytes, decoder: msgspec.json.Decoder[T]) -> T:
         raise invalid("The request body is nested too deeply.", None) from None
 
 
+def decode_value(value: Any, kind: type[T], where: str) -> T:
+    """A part of a body that was decoded before, as its struct. Raises `ProblemError`."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise _explain(str(error), where) from None
+
+
 def check_nesting(value: Any, param: str, limit: int = MAX_NESTING) -> None:
     """Refuse a free-form value with more than `limit` levels. Raises `ProblemError`."""
     level: list[Any] = [value]
@@ -64,11 +72,12 @@ def _check_text(data: bytes) -> None:
         raise invalid(message, None) from None
 
 
-def _explain(complaint: str) -> ProblemError:
+def _explain(complaint: str, within: str = "") -> ProblemError:
     match = _COMPLAINT.match(complaint)
     assert match is not None
     what, path = match["what"], match["path"] or ""
-    param = path.replace("[...]", "").lstrip(".")
+    param = within + path.replace("[...]", "")
+    param = param.lstrip(".")
     missing = _MISSING.match(what)
     if missing is not None:
         name = missing["name"]

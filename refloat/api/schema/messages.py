@@ -128,13 +128,13 @@ def _checked_calls(message: ChatMessage, where: str, called: set[str]) -> list[d
             message_text = f"{here}.id: {call.id[:64]!r} is the id of an earlier call already."
             raise invalid(message_text, f"{here}.id")
         called.add(call.id)
-        _check_arguments(call.function.arguments, f"{here}.function.arguments")
+        check_arguments(call.function.arguments, f"{here}.function.arguments")
         function = {"name": call.function.name, "arguments": call.function.arguments}
         calls.append({"id": call.id, "type": "function", "function": function})
     return calls
 
 
-def _check_arguments(arguments: str, where: str) -> None:
+def check_arguments(arguments: str, where: str) -> None:
     """Models write broken JSON at times and that is no reason to end a session; but its depth is."""
     try:
         value = msgspec.json.decode(arguments)

@@ -13,6 +13,7 @@ from refloat.wire.problem import ProblemError, ProblemKind
 CHAT = "chat/completions"
 COMPLETIONS = "completions"
 MESSAGES = "messages"
+RESPONSES = "responses"
 _BOTH = (CHAT, COMPLETIONS)
 
 
@@ -67,6 +68,37 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         ({}, {"edits": []}, {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}),
         "leaving out parts of the conversation",
     ),
+    Unsupported("background", (RESPONSES,), (False,), "answers in the background"),
+    Unsupported("conversation", (RESPONSES,), (), "conversations (use previous_response_id)"),
+    Unsupported("context_management", (RESPONSES,), ([],), "leaving out parts of the conversation"),
+    Unsupported("include", (RESPONSES,), ([], ["reasoning.encrypted_content"]), "more output"),
+    Unsupported("max_tool_calls", (RESPONSES,), (), "tools that the server runs"),
+    Unsupported("moderation", (RESPONSES,), (), "moderation"),
+    Unsupported("prompt", (RESPONSES,), (), "stored prompts"),
+    Unsupported("service_tier", (RESPONSES,), ("auto", "default"), "service tiers"),
+    Unsupported("truncation", (RESPONSES,), ("disabled",), "leaving out parts of the conversation"),
+    Unsupported("top_logprobs", (RESPONSES,), (0,), "log-probabilities"),
+    Unsupported(
+        "prompt_cache_options", (RESPONSES,), ({"mode": "implicit"},), "control of the cache"
+    ),
+    Unsupported("prompt_cache_retention", (RESPONSES,), ("in_memory",), "a cache on disk"),
+    Unsupported("stream_options.include_obfuscation", (RESPONSES,), (False,), "padding of events"),
+    Unsupported("text.format", (RESPONSES,), ({"type": "text"},), "structured output"),
+    Unsupported("text.verbosity", (RESPONSES,), ("medium",), "control of verbosity"),
+    Unsupported("tools[].type", (RESPONSES,), ("function",), "tools other than functions"),
+    Unsupported("tool_choice", (RESPONSES,), ("none", "auto"), "enforcing a tool call"),
+    Unsupported(
+        "input[].type",
+        (RESPONSES,),
+        ("message", "reasoning", "function_call", "function_call_output"),
+        "such items",
+    ),
+    Unsupported(
+        "input[].content[].type",
+        (RESPONSES,),
+        ("input_text", "output_text", "refusal"),
+        "content but text",
+    ),
 )
 
 #: Documented fields that pass and whose effect is as said here.
@@ -113,7 +145,8 @@ _PLAIN = frozenset(
         *("logit_bias", "store", "service_tier", "modalities", "audio", "prediction"),
         *("web_search_options", "moderation", "verbosity", "prompt_cache_options"),
         *("prompt_cache_retention", "response_format", "functions", "function_call", "suffix"),
-        *("mcp_servers", "container", "context_management"),
+        *("mcp_servers", "container", "context_management", "background", "conversation"),
+        *("include", "max_tool_calls", "prompt", "truncation"),
     )
 )
 

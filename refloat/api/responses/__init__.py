@@ -1,0 +1,1 @@
+"""`/responses`: stored answers, and the translation and encoding of their dialect."""
