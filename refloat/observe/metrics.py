@@ -94,6 +94,10 @@ class Metrics:
         self.orphans = Gauge(
             "refloat_orphans", "Requests whose answer goes on without their client", registry=r
         )
+        self.worker_memory_bytes = Gauge(
+            "refloat_worker_memory_bytes", "Host memory of a model's ready workers", ["model"],
+            registry=r,
+        )  # fmt: skip
         self.held_bytes = Gauge(
             "refloat_held_bytes",
             "Bodies, journals and buffers held, against the budget",

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from prometheus_client import Gauge
+
 from refloat.config.schema import ModelConfig, ServerConfig
 from refloat.observe.host_memory import read_host_memory, resident_bytes
 from refloat.observe.log import get_logger
@@ -50,15 +52,17 @@ class MemoryWatch:
         replace: Callable[[str, int, str], None],
         root: Path = Path("/"),
         clock: Callable[[], float] = time.monotonic,
+        gauge: Gauge | None = None,
     ) -> None:
         """`refuse` is told why no new bodies are to be taken, or `None`; `replace` which worker of
-        which model is to be replaced, and why."""
+        which model is to be replaced, and why; `gauge` shows what each model's workers hold."""
         self._fleet = fleet
         self._limits = limits
         self._refuse = refuse
         self._replace = replace
         self._root = root
         self._clock = clock
+        self._gauge = gauge
         self._when_ready: dict[int, int] = {}
         self._replaced_s: dict[str, float] = {}
         self._refusal: str | None = None
@@ -105,9 +109,16 @@ class MemoryWatch:
                         None if last_s is None else now_s - last_s,
                     )
                 )
+        self._show(found)
         known = {worker.worker_id for worker in found}
         self._when_ready = {k: v for k, v in self._when_ready.items() if k in known}
         return found
+
+    def _show(self, workers: list[WorkerMemory]) -> None:
+        if self._gauge is not None:
+            for model in self._limits.workers or ():
+                held = sum(worker.now for worker in workers if worker.model == model)
+                self._gauge.labels(model).set(held)
 
     def _take_refusal(self, refusal: str | None, gateway_bytes: int, available_bytes: int) -> None:
         if refusal == self._refusal:
@@ -133,6 +144,7 @@ def memory_watch_for(
     supervisors: Mapping[str, Replaceable],
     fleet: Fleet,
     refuse: Callable[[str | None], None],
+    gauge: Gauge,
 ) -> MemoryWatch:
     """As the settings say."""
     limits = MemoryLimits(
@@ -144,4 +156,4 @@ def memory_watch_for(
     def replace(model: str, worker_id: int, reason: str) -> None:
         supervisors[model].replace_for_memory(worker_id, reason)
 
-    return MemoryWatch(fleet, limits, refuse=refuse, replace=replace)
+    return MemoryWatch(fleet, limits, refuse=refuse, replace=replace, gauge=gauge)

@@ -43,6 +43,8 @@ def test_worker_beyond_its_limit_is_replaced_and_its_answer_goes_on(tmp_path: Pa
         fresh = resident_bytes(pid)
     with start(tmp_path, {**model, "worker_memory_bytes": fresh + 3 * MIB}) as server:
         client = server.client()
+        gauge = "refloat_worker_memory_bytes"
+        eventually(lambda: client.metric(gauge, model="m") > 0, what="a first look at the worker")
         body = {"model": "m", "prompt": "x" * PROMPT_TOKENS, "max_tokens": 3, "temperature": 0}
         answer = client.post("/v1/completions", body)
         assert answer.status == 200, (answer.body, server.log_text())
