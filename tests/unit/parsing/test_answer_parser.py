@@ -7,10 +7,10 @@ from typing import Any, get_args
 import pytest
 
 from refloat.config.parsers import ReasoningParser, ToolParser
-from refloat.parsing.answer import Format, new_call_id
+from refloat.parsing.answer import Format, Veil, new_call_id
 from refloat.parsing.declared import DeclaredTools
 from refloat.parsing.families import NONE, REASONING_FAMILIES, TOOL_FAMILIES
-from refloat.parsing.parts import Parser
+from refloat.parsing.parts import CallBegin, Content, Parser, Reasoning
 from refloat.parsing.pipeline import OutputPipeline
 from refloat.parsing.vocabulary import Vocabulary
 
@@ -57,6 +57,15 @@ def test_control_marks_that_mean_nothing_are_not_shown(bench: Any) -> None:
     said = ["Hi ", KIMI[4], KIMI[1], "functions.no:1", KIMI[2], "{}", KIMI[3], KIMI[5]]
     found = bench.fold(_run(parser, form, vocabulary, *said))
     assert found.content == "Hi functions.no:1{}"
+
+
+def test_mark_does_not_go_on_across_a_call_or_into_other_text() -> None:
+    call = CallBegin(0, "a", "f")
+    veil = Veil(("<mark>",))
+    assert veil.push([Content("a<ma"), call]) == [Content("a"), Content("<ma"), call]
+    assert veil.push([Content("rk>b<mark>c<")]) == [Content("rk>bc")]
+    assert veil.push([Reasoning("mark>")]) == [Content("<"), Reasoning("mark>")]
+    assert veil.flush() == []
 
 
 def test_view_of_a_vocabulary_shows_only_what_was_asked_for() -> None:

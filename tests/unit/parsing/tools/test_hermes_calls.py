@@ -70,6 +70,13 @@ def test_broken_arguments_are_passed_on_as_they_are(bench: Any) -> None:
     assert found.content == "x"
 
 
+def test_rubbish_behind_whole_arguments_is_no_part_of_them(bench: Any) -> None:
+    text = '<tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"} so}</tool_call>x'
+    found = bench.parse_anyhow(bench.family("hermes"), text)
+    assert found.values == [("get_weather", {"city": "Oslo"})]
+    assert found.content == "x"
+
+
 def test_sample_json_in_an_answer_is_text(bench: Any) -> None:
     text = 'Use {"name": "get_weather", "arguments": {"city": "Oslo"}} like this: <tool_call> ...'
     assert bench.parse_anyhow(bench.family("hermes"), text).content == text
