@@ -96,7 +96,15 @@ def errors() -> str:
                 docs[kind.name] + (" The connection is closed." if row.close else ""),
             ]
         )
-    head = ["status", "`type`", "Anthropic's", "`code`", "`x-should-retry`", "`Retry-After`", "when"]
+    head = [
+        "status",
+        "`type`",
+        "Anthropic's",
+        "`code`",
+        "`x-should-retry`",
+        "`Retry-After`",
+        "when",
+    ]
     return table(head, rows)
 
 
