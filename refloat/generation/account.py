@@ -25,6 +25,8 @@ _HYBRID_HEAD_ROOM = 1
 #: reaches it; the blocks come back after that. A hybrid engine may take one step more for it.
 _STEPS_AHEAD = 3
 _HYBRID_STEPS_AHEAD = 4
+#: Steps between an end and the moment at which others may count on its blocks.
+_HEARD_AFTER = 2
 
 
 class ReplicaAccount:
@@ -84,6 +86,7 @@ class ReplicaAccount:
             is_whole=not self.capabilities.token_resume,
             head_room=_HYBRID_HEAD_ROOM if self.capabilities.hybrid else 0,
             steps=self._steps,
+            linger=self._steps + _HEARD_AFTER,
             step_tokens=self._step_tokens,
             running=len(self._held),
             unstarted=len(self._unstarted),
@@ -211,7 +214,8 @@ class ReplicaAccount:
 
     def _load(self, key: Key, choice: Choice, ledger: BlockLedger) -> Load:
         it = choice.waiting(self._lengths)
-        return load(it.tokens, ledger.common_of(key), it.left, it.most, ledger)
+        left = it.left + self._steps + _HEARD_AFTER
+        return load(it.tokens, ledger.common_of(key), left, it.most, ledger)
 
     def _started(self, key: Key) -> None:
         self._unstarted_tokens -= self._unstarted.pop(key)

@@ -48,6 +48,8 @@ class Room(NamedTuple):
     """Tokens beyond a generation's own that this engine may compute (hybrid engines)."""
     steps: int = 1
     """Steps for which everybody has to have blocks."""
+    linger: int = 0
+    """Steps for which somebody's blocks are missed after the end that was expected."""
     step_tokens: int = 0
     """Tokens that a step computes, if nobody can be stopped in the midst of his prompt; else 0."""
     running: int = 0
@@ -95,7 +97,7 @@ def load(tokens: int, shared: int, left: int, most: int, ledger: BlockLedger) ->
     Nobody runs who could not go on for some blocks: else it would be stopped again at once."""
     size = ledger.block_size
     left = max(left, min(_LEAST_BLOCKS * size, most - tokens))
-    return Load(tokens - shared * size, left)
+    return Load(tokens - shared * size, left, most - shared * size)
 
 
 def decide(
@@ -168,7 +170,7 @@ def _will_fit(item: Waiting, hashes: Sequence[int], ledger: BlockLedger, room: R
     if not len(ledger) and not room.added:
         return True
     shared = ledger.known(hashes)
-    mine = load(item.tokens, shared, item.left, item.most, ledger)
+    mine = load(item.tokens, shared, item.left + room.linger, item.most, ledger)
     loads = [*room.loads(), *room.added, mine]
     return ledger.common + peak_blocks(loads, ledger.block_size) <= ledger.total
 
@@ -188,7 +190,7 @@ def _with(item: Waiting, room: Room) -> Room:
     shared = ledger.known(hashes)
     tokens = limit if room.is_whole else min(item.tokens + room.steps, max(item.tokens, limit))
     return room._replace(
-        added=(*room.added, load(item.tokens, shared, item.left, item.most, ledger)),
+        added=(*room.added, load(item.tokens, shared, item.left + room.linger, item.most, ledger)),
         added_blocks=room.added_blocks + blocks_for(tokens, ledger.block_size),
         begun=room.begun.union(hashes),
     )

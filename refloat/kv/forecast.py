@@ -17,7 +17,9 @@ class Load(NamedTuple):
     tokens: int
     """In blocks of its own."""
     left: int
-    """Tokens that are expected to come."""
+    """Steps for which it is expected to be there, a token each."""
+    most: int = 1 << 62
+    """Tokens in blocks of its own that it never exceeds."""
 
 
 def peak_blocks(loads: Sequence[Load], block_size: int) -> int:
@@ -25,9 +27,11 @@ def peak_blocks(loads: Sequence[Load], block_size: int) -> int:
     at its end. The peaks are where somebody ends."""
     ordered = sorted(loads, key=lambda load: load.left)
     peak = 0
-    for place, (_, left) in enumerate(ordered):
+    for place, (_, left, _) in enumerate(ordered):
         if place and ordered[place - 1].left == left:
             continue
-        held = sum(blocks_for(load.tokens + left, block_size) for load in ordered[place:])
+        held = sum(
+            blocks_for(min(load.tokens + left, load.most), block_size) for load in ordered[place:]
+        )
         peak = max(peak, held)
     return peak
