@@ -5,6 +5,7 @@ import pytest
 
 from refloat.generation.request import TextPrompt
 from refloat.generation.service import Generations
+from refloat.generation.session import Session
 from refloat.supervisor.fleet import Availability
 from refloat.wire.problem import ProblemError, ProblemKind
 from tests.unit.generation.conftest import Stage, text_of
@@ -15,6 +16,7 @@ def test_submit_finds_the_model_by_its_name(stage: Stage) -> None:
 
     async def scene() -> None:
         session = await service.submit(stage.request((1, 2)))
+        assert isinstance(session, Session)
         assert not service.idle
         assert (await stage.finish(session)).text() == text_of((1, 2), 4)
         assert service.idle
