@@ -80,14 +80,15 @@ def _messages(
 ) -> list[dict[str, Any]]:
     talk = Conversation()
     if body.instructions is not None:
-        talk.messages.append({"role": "system", "content": body.instructions})
+        talk.instruct(body.instructions)
     for stored in before:
         talk.take(msgspec.json.decode(stored.items), "previous_response_id")
         talk.take(msgspec.json.decode(stored.answer)["output"], "previous_response_id")
     talk.take(items, "input")
-    if not talk.messages:
+    messages = talk.messages()
+    if not messages:
         raise invalid("input must not be empty.", "input")
-    return talk.messages
+    return messages
 
 
 def _echo(body: ResponsesBody) -> dict[str, Any]:

@@ -61,17 +61,19 @@ def _user(turn: TurnBody, where: str, called: set[str]) -> list[Message]:
     if isinstance(turn.content, str):
         return [{"role": turn.role, "content": turn.content}]
     result: list[Message] = []
+    texts: list[str] = []
     for index, block in enumerate(turn.content):
         here = f"{where}.content[{index}]"
-        if block.type == "tool_result" and turn.role == "user":
-            result.append(_result(block, here, called))
+        if block.type != "tool_result" or turn.role != "user":
+            texts.append(_text(block.type, block.text, here))
             continue
-        text = _text(block.type, block.text, here)
-        if result and result[-1]["role"] == turn.role:
-            result[-1]["content"] += "\n" + text
-        else:
-            result.append({"role": turn.role, "content": text})
-    return result or [{"role": turn.role, "content": ""}]
+        if texts:
+            result.append({"role": turn.role, "content": "\n".join(texts)})
+            texts = []
+        result.append(_result(block, here, called))
+    if texts or not result:
+        result.append({"role": turn.role, "content": "\n".join(texts)})
+    return result
 
 
 def _assistant(turn: TurnBody, where: str, called: set[str]) -> Message:

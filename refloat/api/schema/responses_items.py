@@ -43,12 +43,24 @@ class Conversation:
     others' turns is one."""
 
     def __init__(self) -> None:
-        self.messages: list[Message] = []
+        self._messages: list[Message] = []
         self._called: set[str] = set()
+        self._texts: list[str] = []
+        """What the assistant at the end has said; joined once, since there may be many."""
+        self._thoughts: list[str] = []
+
+    def messages(self) -> list[Message]:
+        """All of them; nothing is taken afterwards."""
+        self._close()
+        return self._messages
+
+    def instruct(self, text: str) -> None:
+        """The system prompt."""
+        self._say("system", text)
 
     def take(self, items: Sequence[Any], where: str) -> None:
         """More items. Raises `ProblemError` naming the first one at fault."""
-        if len(self.messages) + len(items) > MAX_MESSAGES:
+        if len(self._messages) + len(items) > MAX_MESSAGES:
             raise invalid(f"{where} may have {MAX_MESSAGES} entries at most.", where)
         for index, raw in enumerate(items):
             here = f"{where}[{index}]"
@@ -60,11 +72,10 @@ class Conversation:
         elif item.type == "function_call":
             self._call(item, where)
         elif item.type == "function_call_output":
-            self.messages.append(self._output(item, where))
+            self._output(item, where)
         elif item.type == "reasoning":
-            thought = _text(item.content or item.summary or "", where)
-            before = self._assistant().get("reasoning_content")
-            self._assistant()["reasoning_content"] = f"{before}\n{thought}" if before else thought
+            self._assistant()
+            self._thoughts.append(_text(item.content or item.summary or "", where))
         else:
             raise unsupported(RESPONSES, "input[].type", f"{where}.type")
 
@@ -75,10 +86,10 @@ class Conversation:
             raise _missing(f"{where}.content")
         text = _text(item.content, f"{where}.content")
         if item.role != "assistant":
-            self.messages.append({"role": item.role, "content": text})
-            return
-        message = self._assistant()
-        message["content"] = f"{message['content']}\n{text}" if message["content"] else text
+            self._say(item.role, text)
+        else:
+            self._assistant()
+            self._texts.append(text)
 
     def _call(self, item: Item, where: str) -> None:
         if not item.call_id:
@@ -97,19 +108,32 @@ class Conversation:
         calls = self._assistant().setdefault("tool_calls", [])
         calls.append({"id": item.call_id, "type": "function", "function": function})
 
-    def _output(self, item: Item, where: str) -> Message:
+    def _output(self, item: Item, where: str) -> None:
         if item.call_id is None:
             raise _missing(f"{where}.call_id")
         if item.call_id not in self._called:
             message = f"{where}.call_id: no earlier item is a call {item.call_id[:64]!r}."
             raise invalid(message, f"{where}.call_id")
         text = _text(item.output or "", f"{where}.output")
-        return {"role": "tool", "tool_call_id": item.call_id, "content": text}
+        self._say("tool", text)["tool_call_id"] = item.call_id
 
     def _assistant(self) -> Message:
-        if not self.messages or self.messages[-1]["role"] != "assistant":
-            self.messages.append({"role": "assistant", "content": ""})
-        return self.messages[-1]
+        if not self._messages or self._messages[-1]["role"] != "assistant":
+            return self._say("assistant", "")
+        return self._messages[-1]
+
+    def _say(self, role: str, text: str) -> Message:
+        self._close()
+        self._messages.append({"role": role, "content": text})
+        return self._messages[-1]
+
+    def _close(self) -> None:
+        """The assistant at the end, if there is one, has said all."""
+        if self._texts:
+            self._messages[-1]["content"] = "\n".join(self._texts)
+        if self._thoughts:
+            self._messages[-1]["reasoning_content"] = "\n".join(self._thoughts)
+        self._texts, self._thoughts = [], []
 
 
 def _text(content: str | list[Part], where: str) -> str:
