@@ -360,7 +360,7 @@ def test_cache_that_came_back_smaller_fails_what_never_fits(stage: Stage) -> Non
 def test_sampled_generation_goes_on_with_another_seed_greedy_with_the_same(stage: Stage) -> None:
     async def scene() -> None:
         await stage.submit(PROMPT, seed=5)
-        await stage.submit(PROMPT, seed=5, temperature=0.0)
+        await stage.submit((4, 5, 6), seed=5, temperature=0.0)
         first = stage.replica
         assert first is not None
         stage.step()
