@@ -11,7 +11,7 @@ from typing import Protocol
 from refloat.parsing.calls import Calls
 from refloat.parsing.parts import Part
 from refloat.parsing.source import Source
-from refloat.parsing.tags import Found, TagFinder, blank_tail, skip_blanks
+from refloat.parsing.tags import BLANKS, Found, TagFinder, blank_tail, skip_blanks
 
 
 class Outcome(Enum):
@@ -38,6 +38,32 @@ class CallReader(Protocol):
     def cut(self, source: Source, calls: Calls) -> None:
         """A limit ended the text inside: give out what came of an open call, invent nothing."""
         ...
+
+
+class EitherReader:
+    """A `CallReader` for two formats that begin alike: the first character tells which one it is."""
+
+    __slots__ = ("_blanks", "_choose", "_reader")
+
+    def __init__(self, choose: Callable[[str], CallReader], blanks: str = BLANKS) -> None:
+        """`choose` makes the reader from the first character that is none of `blanks`."""
+        self._choose = choose
+        self._blanks = blanks
+        self._reader: CallReader | None = None
+
+    def read(self, source: Source, calls: Calls) -> Outcome:
+        """See `CallReader`."""
+        if self._reader is None:
+            at = skip_blanks(source.text, source.at, self._blanks)
+            if at == len(source.text):
+                return Outcome.REJECT if source.ended else Outcome.MORE
+            self._reader = self._choose(source.text[at])
+        return self._reader.read(source, calls)
+
+    def cut(self, source: Source, calls: Calls) -> None:
+        """See `CallReader`."""
+        if self._reader is not None:
+            self._reader.cut(source, calls)
 
 
 class CallParser:

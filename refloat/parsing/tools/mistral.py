@@ -1,9 +1,7 @@
 """Mistral, Ministral, Devstral: `[TOOL_CALLS]` and a JSON list, or `[TOOL_CALLS]name[ARGS]{...}`."""
 
 from refloat.parsing.calls import Calls
-from refloat.parsing.source import Source
-from refloat.parsing.tags import skip_blanks
-from refloat.parsing.tools.driver import CallParser, CallReader, Outcome
+from refloat.parsing.tools.driver import CallParser, CallReader, EitherReader
 from refloat.parsing.tools.json_calls import JsonCalls
 from refloat.parsing.tools.named_json import Header, NamedCalls, NamedFormat, Verdict, name_until
 
@@ -14,29 +12,11 @@ _MOST_ID_CHARS = 64
 
 def mistral(calls: Calls) -> CallParser:
     """The family's parser."""
-    return CallParser(calls, (OPEN,), lambda _: _Either())
+    return CallParser(calls, (OPEN,), lambda _: EitherReader(_reader))
 
 
-class _Either:
-    """Both formats begin alike; what comes next tells which one it is."""
-
-    __slots__ = ("_reader",)
-
-    def __init__(self) -> None:
-        self._reader: CallReader | None = None
-
-    def read(self, source: Source, calls: Calls) -> Outcome:
-        if self._reader is None:
-            at = skip_blanks(source.text, source.at)
-            if at == len(source.text):
-                return Outcome.REJECT if source.ended else Outcome.MORE
-            listed = source.text[at] in "[{"
-            self._reader = JsonCalls() if listed else NamedCalls(_FORMAT, OPEN)
-        return self._reader.read(source, calls)
-
-    def cut(self, source: Source, calls: Calls) -> None:
-        if self._reader is not None:
-            self._reader.cut(source, calls)
+def _reader(first: str) -> CallReader:
+    return JsonCalls() if first in "[{" else NamedCalls(_FORMAT, OPEN)
 
 
 def _header(text: str, start: int) -> Header | Verdict:
