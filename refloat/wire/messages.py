@@ -15,7 +15,7 @@ from refloat.wire.faults import FaultKind
 from refloat.wire.problem import Problem
 
 #: Raised whenever a message or its meaning changes; both ends refuse a stranger.
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:
