@@ -99,8 +99,8 @@ class Engine(Protocol):
 class Wedgeable(Protocol):
     """An engine that can be brought into a state from which it is known never to recover."""
 
-    def wedge(self) -> None:
-        """Do so: every later step raises. Only fault plans ask for it."""
+    def wedge(self, *, by_grammar: bool) -> None:
+        """Do so, in one of two ways: every later step raises. Only fault plans ask for it."""
         ...
 
 

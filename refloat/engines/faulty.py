@@ -173,9 +173,16 @@ class FaultyEngine:
 
     def _act(self, entry: FaultEntry) -> None:
         match entry.kind:
-            case FaultAct.WEDGE if isinstance(self._inner, Wedgeable):
-                self._inner.wedge()  # the step that comes will raise by itself, and every later one
-            case FaultAct.RAISE | FaultAct.CONTEXT_FATAL | FaultAct.OOM | FaultAct.WEDGE:
+            case FaultAct.WEDGE | FaultAct.WEDGE_GRAMMAR if isinstance(self._inner, Wedgeable):
+                # the step that comes will raise by itself, and every later one
+                self._inner.wedge(by_grammar=entry.kind is FaultAct.WEDGE_GRAMMAR)
+            case (
+                FaultAct.RAISE
+                | FaultAct.CONTEXT_FATAL
+                | FaultAct.OOM
+                | FaultAct.WEDGE
+                | FaultAct.WEDGE_GRAMMAR
+            ):
                 self._raise(entry)
             case FaultAct.REFUSE:
                 message = entry.message or "refused by the fault plan"
@@ -206,7 +213,7 @@ class FaultyEngine:
                 message = entry.message or "fault plan: raised"
         if entry.at is FaultAt.LOAD:
             raise LoadError(message, permanent=False, out_of_memory=entry.kind is FaultAct.OOM)
-        if entry.kind is FaultAct.WEDGE:
+        if entry.kind in (FaultAct.WEDGE, FaultAct.WEDGE_GRAMMAR):
             self._wedged = message
         raise EngineFaultError(message, context_fatal=entry.kind is FaultAct.CONTEXT_FATAL)
 

@@ -118,15 +118,20 @@ class OpenVinoEngine:
     def cache(self) -> CacheFacts | None:
         return CacheFacts(self._block_size, self._num_blocks, self._bytes_total)
 
-    def wedge(self) -> None:
-        """The newest request's id once more, while that runs: every later step raises, for every
-        request (see the module's head)."""
+    def wedge(self, *, by_grammar: bool) -> None:
+        """The newest request's id once more, while that runs, or a grammar that does not compile, which
+        no `add_request` notices: every later step raises, for every request."""
         config = genai.GenerationConfig()
+        request_id = self._next_id - 1
+        if by_grammar:
+            config.structured_output_config = genai.StructuredOutputConfig(json_schema="{")
+            request_id = self._next_id
+            self._next_id += 1
         config.max_new_tokens = 2
         config.apply_chat_template = False
         tokens = ov.Tensor(np.array([[1, 2]], dtype=np.int64))
         # held: a request whose handle is dropped is dropped as well
-        self._twin: Handle = self._pipeline.add_request(self._next_id - 1, tokens, config)  # pyright: ignore[reportUnknownMemberType]
+        self._twin: Handle = self._pipeline.add_request(request_id, tokens, config)  # pyright: ignore[reportUnknownMemberType]
 
     def _has_to_wait(self, request: EngineRequest) -> bool:
         """Whether what it would find in the prefix cache is not whole yet: of one with the same

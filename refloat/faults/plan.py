@@ -40,6 +40,8 @@ class FaultAct(StrEnum):
     """Raises with a text that says the device context is lost."""
     WEDGE = "wedge"
     """Raises now and at every later step. A real engine is wedged for real (one request id twice)."""
+    WEDGE_GRAMMAR = "wedge_grammar"
+    """The same; a real engine is given a grammar that it takes and cannot compile."""
     SEGV = "segv"
     """The worker dies of SIGSEGV."""
     ABORT = "abort"
@@ -97,10 +99,12 @@ class FaultEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 #: Acts that make sense at certain places only.
+_IN_SERVICE = frozenset({FaultAt.PROBE, FaultAt.ADD, FaultAt.STEP, FaultAt.TOKEN})
 _ACT_PLACES: Mapping[FaultAct, frozenset[FaultAt]] = {
     FaultAct.REFUSE: frozenset({FaultAt.ADD}),
     FaultAct.WRONG_OUTPUT: frozenset({FaultAt.PROBE, FaultAt.STEP, FaultAt.TOKEN}),
-    FaultAct.WEDGE: frozenset({FaultAt.PROBE, FaultAt.ADD, FaultAt.STEP, FaultAt.TOKEN}),
+    FaultAct.WEDGE: _IN_SERVICE,
+    FaultAct.WEDGE_GRAMMAR: _IN_SERVICE,
 }
 
 

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(180)]
 
 ROOT = Path(__file__).parents[3]
 STOP_MARK = 60
-WEDGE_MARK = 61
+WEDGE_MARKS = {"wedge": 61, "wedge_grammar": 62}
 CHARACTERS = "日本 🚢🌊 Ä√"
 
 
@@ -39,13 +39,13 @@ def plan_for(name: str) -> list[dict[str, Any]]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     inside = [{"at": "token", "token": at, "kind": "kill"} for at in INSIDE_CHARACTERS]
-    wedge = {**cut(WEDGE_MARK, AT), "kind": "wedge"}
+    wedges = [{**cut(mark, AT), "kind": kind} for kind, mark in WEDGE_MARKS.items()]
     models = [
         model("calm", "tiny-llm", plugin_config=EXACT),
         model(
             "exact",
             "tiny-llm",
-            [*plan_for("exact"), cut(STOP_MARK, AT), wedge],
+            [*plan_for("exact"), cut(STOP_MARK, AT), *wedges],
             plugin_config=EXACT,
         ),
         model("usual", "tiny-llm", plan_for("usual")),
@@ -123,20 +123,22 @@ def test_character_cut_at_the_seam(server: Server) -> None:
     assert cuts(server, killed.request_id) == list(INSIDE_CHARACTERS)
 
 
+@pytest.mark.parametrize("kind", ["wedge", "wedge_grammar"])
 def test_engine_that_is_wedged_for_good_is_replaced_and_the_answer_is_whole(
-    server: Server,
+    server: Server, kind: str
 ) -> None:
-    """Not played: the engine itself was given one request id twice, and raises for ever."""
+    """Not played: the engine itself was given one request id twice, or a grammar that it cannot
+    compile, and raises for ever."""
     client = server.client()
     before = client.metric("refloat_worker_restarts_total", model="exact", cause="step_fault")
-    wedged = complete(client, "exact", WEDGE_MARK)
-    same(wedged, complete(client, "calm", WEDGE_MARK))
+    wedged = complete(client, "exact", WEDGE_MARKS[kind])
+    same(wedged, complete(client, "calm", WEDGE_MARKS[kind]))
     assert cuts(server, wedged.request_id) == [AT]
     after = client.metric("refloat_worker_restarts_total", model="exact", cause="step_fault")
     assert after == before + 1
     lost = [e for e in server.events("child_lost") if e["cause"] == "step_fault"]
     assert "fault plan" not in lost[-1]["reason"]
-    assert complete(client, "exact", WEDGE_MARK).is_right
+    assert complete(client, "exact", WEDGE_MARKS[kind]).is_right
 
 
 def test_document_lists_the_proofs() -> None:
