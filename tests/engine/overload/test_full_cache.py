@@ -15,7 +15,7 @@ from refloat.testing.client import Client
 from refloat.testing.harness import Server
 from refloat.testing.patience import eventually
 
-pytestmark = [pytest.mark.engine, pytest.mark.process]
+pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(240)]
 
 DATA = Path(__file__).parents[2] / "data"
 EXACT = {
@@ -145,7 +145,7 @@ def preemptions(server: Server, model: str) -> float:
 
 @pytest.mark.parametrize("model", NAMES)
 def test_full_real_cache_answers_everybody_as_if_alone(server: Server, model: str) -> None:
-    check(server, model, 30, seed=1)
+    check(server, model, 16, seed=1)
 
 
 def test_full_real_cache_preempts(server: Server) -> None:
