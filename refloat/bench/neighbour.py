@@ -3,15 +3,12 @@
 Both are scripted, so that what is measured is the server and not the device they would share.
 """
 
-import os
-import signal
 from typing import Any, NamedTuple
 
 from refloat.bench.measure import Progress
 from refloat.bench.paired import Estimate, estimate, paired
 from refloat.testing.harness import Server
 from refloat.testing.outcome import ask
-from refloat.testing.patience import eventually
 
 _ASKED = 20
 """Requests of a round; the neighbour's worker is killed before the first."""
@@ -46,8 +43,7 @@ def neighbour(*, rounds: int, progress: Progress) -> Neighbour:
                 if kills:
                     # progress between two losses, else they are taken for a model that cannot run
                     assert ask(client, {**body, "model": "frail"}).is_right
-                    pid = eventually(lambda: server.worker_pid("frail"), what="a worker")
-                    os.kill(pid, signal.SIGKILL)
+                    server.kill_worker("frail")
                 outcomes = [ask(client, body) for _ in range(_ASKED)]
                 failed += sum(not outcome.is_right for outcome in outcomes)
                 if round_number >= 0:

@@ -7,14 +7,8 @@ from typing import Any
 from refloat.drill.conduct import Course, Finding, conduct
 from refloat.drill.trial import Phase, plan_for, trials
 from refloat.faults.plan import FaultAct
+from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.testing.harness import Server
-
-#: Under these properties a greedy text does not depend on where it was cut (docs/RESUME.md).
-EXACT_PROPERTIES = {
-    "KV_CACHE_PRECISION": "f32",
-    "INFERENCE_PRECISION_HINT": "f32",
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
-}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from refloat.wire.faults import FaultKind
+from refloat.wire.guide import Guide
 from refloat.wire.problem import Problem
 
 #: Raised whenever a message or its meaning changes; both ends refuse a stranger.
@@ -51,6 +52,8 @@ class SamplingParams(msgspec.Struct, frozen=True, omit_defaults=True):
     stop_token_ids: tuple[int, ...] = ()
     """Every id that ends the generation: the model's EOS ids (unless ignored) and the caller's."""
     logprobs: bool = False
+    guide: Guide | None = None
+    """`None`: any text."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, omit_defaults=True):

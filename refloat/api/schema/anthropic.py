@@ -6,9 +6,8 @@ import msgspec
 
 from refloat.api.errors import invalid
 from refloat.api.schema.checks import MAX_COUNT, Range, check_labels, check_ranges
-from refloat.api.schema.decode import check_nesting
 from refloat.api.schema.shared import Wishes, check_model, check_wishes
-from refloat.api.schema.tools import MAX_TOOL_NAME_CHARS, MAX_TOOLS
+from refloat.api.schema.tools import check_tool_count, plain_function
 from refloat.api.schema.unsupported import MESSAGES, check_supported, check_top_level, unsupported
 
 _RANGES = (
@@ -151,8 +150,7 @@ def template_kwargs(body: CountBody) -> dict[str, Any]:
 def checked_tools(body: CountBody) -> list[dict[str, Any]] | None:
     """The tools as a template gets them; `None`: none, or none may be called. Raises `ProblemError`."""
     tools = body.tools or []
-    if len(tools) > MAX_TOOLS:
-        raise invalid(f"tools may have {MAX_TOOLS} entries at most.", "tools")
+    check_tool_count(tools)
     plain = [_checked(tool, f"tools[{index}]") for index, tool in enumerate(tools)]
     kind = body.tool_choice.type if body.tool_choice is not None else "auto"
     if kind in ("any", "tool"):
@@ -165,13 +163,11 @@ def checked_tools(body: CountBody) -> list[dict[str, Any]] | None:
 
 def _checked(tool: AnthropicTool, where: str) -> dict[str, Any]:
     check_supported(MESSAGES, "tools[].type", tool.type, f"{where}.type")
-    if not 0 < len(tool.name) <= MAX_TOOL_NAME_CHARS:
-        message = f"{where}.name has to have 1 to {MAX_TOOL_NAME_CHARS} characters."
-        raise invalid(message, f"{where}.name")
+    schema_field = "input_schema"
+    plain = plain_function(
+        tool.name, tool.description, tool.input_schema, where=where, schema_field=schema_field
+    )
     if tool.input_schema is None:
-        raise invalid(f"Missing required field '{where}.input_schema'.", f"{where}.input_schema")
-    check_nesting(tool.input_schema, f"{where}.input_schema")
-    function: dict[str, Any] = {"name": tool.name}
-    if tool.description is not None:
-        function["description"] = tool.description
-    return {"type": "function", "function": {**function, "parameters": tool.input_schema}}
+        param = f"{where}.{schema_field}"
+        raise invalid(f"Missing required field '{param}'.", param)
+    return {"type": "function", "function": plain}

@@ -7,9 +7,8 @@ import msgspec
 from refloat.api.errors import invalid
 from refloat.api.schema.chat import REASONING_EFFORTS, template_kwargs
 from refloat.api.schema.checks import MAX_COUNT, Range, check_labels, check_metadata, check_ranges
-from refloat.api.schema.decode import check_nesting
 from refloat.api.schema.shared import StreamOptions, Wishes, check_model, check_wishes
-from refloat.api.schema.tools import MAX_TOOL_NAME_CHARS, MAX_TOOLS
+from refloat.api.schema.tools import check_tool_count, plain_function
 from refloat.api.schema.unsupported import RESPONSES, check_supported, check_top_level, unsupported
 
 _RANGES = (
@@ -111,8 +110,7 @@ def reasoning_kwargs(body: ResponsesBody) -> dict[str, Any]:
 def checked_functions(body: ResponsesBody) -> list[dict[str, Any]] | None:
     """The tools as a template gets them; `None`: none, or none may be called. Raises `ProblemError`."""
     tools = body.tools or []
-    if len(tools) > MAX_TOOLS:
-        raise invalid(f"tools may have {MAX_TOOLS} entries at most.", "tools")
+    check_tool_count(tools)
     plain = [_checked(tool, f"tools[{index}]") for index, tool in enumerate(tools)]
     if body.tool_choice not in (None, "auto", "none"):
         raise unsupported(RESPONSES, "tool_choice")
@@ -121,13 +119,5 @@ def checked_functions(body: ResponsesBody) -> list[dict[str, Any]] | None:
 
 def _checked(tool: ResponseTool, where: str) -> dict[str, Any]:
     check_supported(RESPONSES, "tools[].type", tool.type, f"{where}.type")
-    if not 0 < len(tool.name or "") <= MAX_TOOL_NAME_CHARS:
-        message = f"{where}.name has to have 1 to {MAX_TOOL_NAME_CHARS} characters."
-        raise invalid(message, f"{where}.name")
-    function: dict[str, Any] = {"name": tool.name}
-    if tool.description is not None:
-        function["description"] = tool.description
-    if tool.parameters is not None:
-        check_nesting(tool.parameters, f"{where}.parameters")
-        function["parameters"] = tool.parameters
-    return {"type": "function", "function": function}
+    plain = plain_function(tool.name, tool.description, tool.parameters, where=where)
+    return {"type": "function", "function": plain}

@@ -1,5 +1,6 @@
 """Tool declarations and the choice among them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -41,15 +42,42 @@ class ToolChoice(msgspec.Struct):
     function: NamedFunction | None = None
 
 
+def check_tool_count(tools: Sequence[object]) -> None:
+    """Raises `ProblemError` for more than `MAX_TOOLS`."""
+    if len(tools) > MAX_TOOLS:
+        raise invalid(f"tools may have {MAX_TOOLS} entries at most.", "tools")
+
+
+def plain_function(
+    name: str | None,
+    description: str | None,
+    parameters: dict[str, Any] | None,
+    *,
+    where: str,
+    schema_field: str = "parameters",
+) -> dict[str, Any]:
+    """A function as templates get it, whatever dialect declared it. `where` and `schema_field` name it
+    and its schema in the refusal. Raises `ProblemError`."""
+    if not 0 < len(name or "") <= MAX_TOOL_NAME_CHARS:
+        message = f"{where}.name has to have 1 to {MAX_TOOL_NAME_CHARS} characters."
+        raise invalid(message, f"{where}.name")
+    plain: dict[str, Any] = {"name": name}
+    if description is not None:
+        plain["description"] = description
+    if parameters is not None:
+        check_nesting(parameters, f"{where}.{schema_field}")
+        plain["parameters"] = parameters
+    return plain
+
+
 def checked_tools(
     tools: list[Tool] | None, choice: str | ToolChoice | None
 ) -> list[dict[str, Any]] | None:
     """The tools as a template gets them; `None`: there are none, or none may be called, which a model
     that does not see them is sure to heed. Raises `ProblemError`."""
-    tools = tools or None
-    if tools is not None and len(tools) > MAX_TOOLS:
-        raise invalid(f"tools may have {MAX_TOOLS} entries at most.", "tools")
-    plain = [_checked(tool, f"tools[{i}]") for i, tool in enumerate(tools or ())]
+    tools = tools or []
+    check_tool_count(tools)
+    plain = [_checked(tool, f"tools[{i}]") for i, tool in enumerate(tools)]
     _check_choice(choice, {tool["function"]["name"] for tool in plain})
     return None if choice == "none" else plain or None
 
@@ -59,15 +87,9 @@ def _checked(tool: Tool, where: str) -> dict[str, Any]:
     function = tool.function
     if function is None:
         raise invalid(f"Missing required field '{where}.function'.", f"{where}.function")
-    if not 0 < len(function.name) <= MAX_TOOL_NAME_CHARS:
-        message = f"{where}.function.name has to have 1 to {MAX_TOOL_NAME_CHARS} characters."
-        raise invalid(message, f"{where}.function.name")
-    plain: dict[str, Any] = {"name": function.name}
-    if function.description is not None:
-        plain["description"] = function.description
-    if function.parameters is not None:
-        check_nesting(function.parameters, f"{where}.function.parameters")
-        plain["parameters"] = function.parameters
+    plain = plain_function(
+        function.name, function.description, function.parameters, where=f"{where}.function"
+    )
     if function.strict is not None:
         plain["strict"] = function.strict
     return {"type": "function", "function": plain}

@@ -12,24 +12,20 @@ from typing import Any
 import pytest
 
 from refloat.testing.client import Client
+from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.testing.harness import Server
 from refloat.testing.patience import eventually
 
 pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(240)]
 
 DATA = Path(__file__).parents[2] / "data"
-EXACT = {
-    "KV_CACHE_PRECISION": "f32",
-    "INFERENCE_PRECISION_HINT": "f32",
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
-}
 #: Blocks of 32 tokens.
 TIGHT, LOOSE = 20, 60
 MODELS: list[dict[str, Any]] = [
     {
         "model": str(DATA / "tiny-llm"),
         "name": f"{blocks}-{'cached' if caching else 'plain'}",
-        "plugin_config": EXACT,
+        "plugin_config": EXACT_PROPERTIES,
         "num_kv_blocks": blocks,
         "max_num_seqs": 16,
         "max_num_batched_tokens": 64,
@@ -38,7 +34,7 @@ MODELS: list[dict[str, Any]] = [
     for blocks in (TIGHT, LOOSE)
     for caching in (True, False)
 ] + [
-    {"model": str(DATA / "tiny-llm"), "name": "alone", "plugin_config": EXACT},
+    {"model": str(DATA / "tiny-llm"), "name": "alone", "plugin_config": EXACT_PROPERTIES},
     {
         "model": str(DATA / "tiny-hybrid"),
         "name": "hybrid",
@@ -120,7 +116,7 @@ def check(server: Server, model: str, count: int, seed: int) -> None:
     chance = random.Random(f"{model} {seed}")
     asks = [Ask(chance, min(blocks * 32, 320)) for _ in range(count)]
     pid = server.worker_pid(model)
-    answers = storm(server, model, asks, 24)
+    answers = storm(server, model, asks, min(24, count))
     client = server.client()
     for place, answer in answers.items():
         ask = asks[place]

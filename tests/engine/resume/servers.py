@@ -9,13 +9,6 @@ from refloat.testing.harness import Server
 from refloat.testing.outcome import COMPLETIONS, Outcome, ask
 
 DATA = Path(__file__).parents[2] / "data"
-#: Under these properties prefill and decode round alike, so greedy text does not depend on where it
-#: was cut.
-EXACT = {
-    "KV_CACHE_PRECISION": "f32",
-    "INFERENCE_PRECISION_HINT": "f32",
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
-}
 TOKENS = 64
 #: Ids above every prompt's own, one for each proof; the fault waits for its proof's mark.
 FIRST_MARK = 1000

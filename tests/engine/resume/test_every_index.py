@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.testing.harness import Server
-from tests.engine.resume.servers import EXACT, TOKENS, complete, cut, cuts, model, prompt_of, same
+from tests.engine.resume.servers import TOKENS, complete, cut, cuts, model, prompt_of, same
 
 pytestmark = [pytest.mark.engine, pytest.mark.process]
 
@@ -25,8 +26,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     plan = [cut(generation, at) for generation in range(GENERATIONS) for at in indices(generation)]
     in_prefill = {"at": "step", "kind": "kill", "skip": 2, "match_tokens": [1000 + PREFILL_MARK]}
     models = [
-        model("calm", "tiny-llm", plugin_config=EXACT),
-        model("frail", "tiny-llm", [*plan, in_prefill], plugin_config=EXACT),
+        model("calm", "tiny-llm", plugin_config=EXACT_PROPERTIES),
+        model("frail", "tiny-llm", [*plan, in_prefill], plugin_config=EXACT_PROPERTIES),
     ]
     env = {"REFLOAT_HOME": str(tmp_path_factory.mktemp("home"))}
     config = {"models": models, "server": {"ready_when": "all"}}
@@ -62,8 +63,13 @@ def test_text_is_identical_when_the_worker_was_killed_in_prefill(server: Server)
 @pytest.mark.soak
 def test_text_is_identical_for_each_index_alone(tmp_path: Path) -> None:
     models = [
-        model("calm", "tiny-llm", plugin_config=EXACT),
-        model("frail", "tiny-llm", [cut(at, at) for at in range(TOKENS)], plugin_config=EXACT),
+        model("calm", "tiny-llm", plugin_config=EXACT_PROPERTIES),
+        model(
+            "frail",
+            "tiny-llm",
+            [cut(at, at) for at in range(TOKENS)],
+            plugin_config=EXACT_PROPERTIES,
+        ),
     ]
     env = {"REFLOAT_HOME": str(tmp_path)}
     with Server.start(config={"models": models, "server": {"ready_when": "all"}}, env=env) as two:
@@ -83,7 +89,11 @@ def test_default_model_goes_on_with_the_same_text(smollm2_folder: Path, tmp_path
         for mark, places in sample.items()
         for at in places
     ]
-    settings = {"model": str(smollm2_folder), "plugin_config": EXACT, "num_kv_blocks": 32}
+    settings = {
+        "model": str(smollm2_folder),
+        "plugin_config": EXACT_PROPERTIES,
+        "num_kv_blocks": 32,
+    }
     models = [{**settings, "name": "calm"}, {**settings, "name": "frail", "faults": plan}]
     env = {"REFLOAT_HOME": str(tmp_path)}
     with Server.start(config={"models": models, "server": {"ready_when": "all"}}, env=env) as two:

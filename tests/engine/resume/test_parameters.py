@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from refloat.testing.client import Client
+from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.testing.harness import Server
 from refloat.testing.outcome import CHAT, Outcome, ask
 from tests.engine.resume.proofs import AT, ELSEWHERE, PROOFS, Proof
-from tests.engine.resume.servers import EXACT, TOKENS, complete, cut, cuts, model, same
+from tests.engine.resume.servers import TOKENS, complete, cut, cuts, model, same
 
 pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(180)]
 
@@ -41,16 +42,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     inside = [{"at": "token", "token": at, "kind": "kill"} for at in INSIDE_CHARACTERS]
     wedges = [{**cut(mark, AT), "kind": kind} for kind, mark in WEDGE_MARKS.items()]
     models = [
-        model("calm", "tiny-llm", plugin_config=EXACT),
+        model("calm", "tiny-llm", plugin_config=EXACT_PROPERTIES),
         model(
             "exact",
             "tiny-llm",
             [*plan_for("exact"), cut(STOP_MARK, AT), *wedges],
-            plugin_config=EXACT,
+            plugin_config=EXACT_PROPERTIES,
         ),
         model("usual", "tiny-llm", plan_for("usual")),
-        model("hybrid", "tiny-hybrid", plan_for("hybrid"), plugin_config=EXACT),
-        model("characters", "tiny-scripted", inside, plugin_config=EXACT),
+        model("hybrid", "tiny-hybrid", plan_for("hybrid"), plugin_config=EXACT_PROPERTIES),
+        model("characters", "tiny-scripted", inside, plugin_config=EXACT_PROPERTIES),
     ]
     env = {"REFLOAT_HOME": str(tmp_path_factory.mktemp("home"))}
     config = {"models": models, "server": {"ready_when": "all"}}

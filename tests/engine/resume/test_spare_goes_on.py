@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.testing.harness import Server
 from refloat.testing.patience import eventually
-from tests.engine.resume.servers import EXACT, complete, cuts, model, same
+from tests.engine.resume.servers import complete, cuts, model, same
 
 pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(120)]
 
@@ -21,7 +22,7 @@ def workers(server: Server) -> dict[str, dict[str, Any]]:
 def test_text_is_identical_when_a_spare_takes_over(tmp_path: Path) -> None:
     at = 23
     kill = {"at": "token", "token": at, "kind": "kill", "match_tokens": [1001]}
-    settings = model("m", "tiny-llm", [kill], plugin_config=EXACT, spares=1)
+    settings = model("m", "tiny-llm", [kill], plugin_config=EXACT_PROPERTIES, spares=1)
     env = {"REFLOAT_HOME": str(tmp_path)}
     with Server.start(config={"models": [settings]}, env=env) as server:
         eventually(lambda: len(workers(server)) == 2, what="a spare")

@@ -8,6 +8,7 @@ import pytest
 
 from refloat.engines.base import EngineRequest, LoadError, RequestKey, RequestRefusedError
 from refloat.engines.openvino_cb import OpenVinoEngine
+from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.wire.messages import EngineSpec, Output, SamplingParams
 from refloat.wire.problem import ProblemKind
 
@@ -15,17 +16,12 @@ pytestmark = pytest.mark.engine
 
 DATA = Path(__file__).parents[2] / "data"
 PROMPT = list(range(10, 50))
-EXACT = {
-    "KV_CACHE_PRECISION": "f32",
-    "INFERENCE_PRECISION_HINT": "f32",
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
-}
 MAX_STEPS = 2000
 
 
 def load(model: str = "tiny-llm", **fields: Any) -> OpenVinoEngine:
     engine = OpenVinoEngine()
-    spec: dict[str, Any] = {"num_kv_blocks": 64, "properties": EXACT, **fields}
+    spec: dict[str, Any] = {"num_kv_blocks": 64, "properties": EXACT_PROPERTIES, **fields}
     engine.load(EngineSpec("openvino_cb", str(DATA / model), **spec))
     return engine
 

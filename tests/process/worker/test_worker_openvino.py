@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.wire.faults import FaultKind
 from refloat.wire.messages import FaultFired, LoadFailed, Probed, WorkerFault
 from tests.process.worker.conftest import Driver, StartWorker, ids_of
@@ -12,11 +13,6 @@ pytestmark = [pytest.mark.process, pytest.mark.engine]
 
 MODEL = str(Path(__file__).parents[2] / "data" / "tiny-llm")
 PROMPT = list(range(10, 50))
-EXACT = {
-    "KV_CACHE_PRECISION": "f32",
-    "INFERENCE_PRECISION_HINT": "f32",
-    "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",
-}
 
 
 def load(worker: Driver, **fields: object) -> Driver:
@@ -24,7 +20,7 @@ def load(worker: Driver, **fields: object) -> Driver:
         **{
             "engine": "openvino_cb",
             "model_path": MODEL,
-            "properties": EXACT,
+            "properties": EXACT_PROPERTIES,
             "num_kv_blocks": 16,
             **fields,
         }
