@@ -1,0 +1,1 @@
+"""JSON Schema, keyword by keyword, as grammars of JSON text."""
