@@ -6,10 +6,29 @@ are fields, so one request can be followed through a crash with one grep.
 
 import logging
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-import structlog
+
+
+@contextmanager
+def _no_rich() -> Generator[None]:
+    """structlog takes in rich, if it is there, for tracebacks that print every local variable. Ours
+    never do that, since prompts are among them; so it need not take a quarter of a server's start."""
+    is_there = "rich" in sys.modules
+    if not is_there:
+        sys.modules["rich"] = None  # pyright: ignore[reportArgumentType] # means "not there"
+    try:
+        yield
+    finally:
+        if not is_there:
+            del sys.modules["rich"]
+
+
+with _no_rich():
+    import structlog
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -32,7 +51,11 @@ def configure_logging(level: str, log_format: str) -> None:
         processors += [
             structlog.processors.TimeStamper(fmt="%H:%M:%S", utc=False),
             _for_people,
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), pad_event_to=18),
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(),
+                pad_event_to=18,
+                exception_formatter=structlog.dev.plain_traceback,
+            ),
         ]
     else:
         processors += [

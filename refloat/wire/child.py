@@ -40,6 +40,13 @@ def settle(name: str, *, oom_score: int = WORKER_OOM_SCORE, stdout_fd: int | Non
     return os.getppid() == parent
 
 
+def leave_out_converter() -> None:
+    """Let `import openvino` do without its model converter, which it takes in if it is there: with the
+    telemetry client that comes along, a third of what the import costs, in each worker that is started
+    because another was lost. Nothing of ours converts with it."""
+    sys.modules["openvino.tools.ovc"] = None  # pyright: ignore[reportArgumentType] # means "not there"
+
+
 def report(program: str, text: str) -> None:
     """A line on stderr, which is a child's log."""
     sys.stderr.write(f"{program}: {text}\n")

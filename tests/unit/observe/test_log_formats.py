@@ -51,3 +51,19 @@ def test_level_hides_what_is_below_it(capsys: pytest.CaptureFixture[str]) -> Non
 def test_unknown_setting_is_named(level: str, log_format: str) -> None:
     with pytest.raises(ValueError, match=r"loud|xml"):
         configure_logging(level, log_format)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_traceback_shows_where_but_no_variable(
+    capsys: pytest.CaptureFixture[str], log_format: str
+) -> None:
+    configure_logging("info", log_format)
+    prompt = "".join(["tell me ", "a secret"])
+    try:
+        raise RuntimeError(len(prompt))
+    except RuntimeError:
+        get_logger("a.module").exception("failed")
+    printed = capsys.readouterr().err
+    assert "test_traceback_shows_where" in printed
+    assert "RuntimeError" in printed
+    assert "secret" not in printed
