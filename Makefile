@@ -29,11 +29,10 @@ install-test:
 serve: install ## Serve a model: make serve MODEL=... PORT=... HOST=... DEVICE=... ARGS="..."
 	@exec $(VENV)/bin/refloat serve $(SERVE_OPTIONS)
 
-test: install-test ## Lint, types, and all tests but the long ones
-	@scripts/check
+test: install-test ## All tests but the long ones
 	@scripts/test $(ARGS)
 
-lint: install-test ## Lint and types alone
+lint: install-test ## Lint and types
 	@scripts/check
 
 soak: install-test ## The long versions of tests
