@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from refloat.api.caller import Caller, deadline_s, retention_of
 from refloat.api.errors import invalid
-from refloat.api.schema.chat import CHAT_DECODER, ChatBody, chat_prompt, check_chat
+from refloat.api.schema.chat import CHAT_DECODER, ChatBody, chat_prompt, chat_wish, check_chat
 from refloat.api.schema.checks import stop_strings, stop_token_ids
 from refloat.api.schema.completions import (
     COMPLETION_DECODER,
@@ -13,6 +13,7 @@ from refloat.api.schema.completions import (
     prompts_of,
 )
 from refloat.api.schema.decode import decode_body
+from refloat.api.schema.forms import guided_wish
 from refloat.api.schema.shared import GenerationBody, include_usage
 from refloat.api.schema.unsupported import CHAT, COMPLETIONS
 from refloat.generation.request import GenerationRequest, Sampling
@@ -44,11 +45,12 @@ def translate_chat(data: bytes, caller: Caller) -> Order:
     limit, limit_param = body.max_tokens, "max_tokens"
     if body.max_completion_tokens is not None:
         limit, limit_param = body.max_completion_tokens, "max_completion_tokens"
+    prompt = chat_prompt(body)
     request = GenerationRequest(
         request_id=caller.request_id,
         tenant=caller.tenant,
         model=body.model,
-        prompts=(chat_prompt(body),),
+        prompts=(prompt,),
         sampling=_sampling(body, limit, limit_param, logprobs=bool(body.logprobs)),
         n=body.n or 1,
         max_tokens_param=limit_param,
@@ -56,6 +58,7 @@ def translate_chat(data: bytes, caller: Caller) -> Order:
         body_bytes=len(data),
         deadline_s=deadline_s(body, caller),
         priority=caller.priority,
+        guide=chat_wish(body, prompt),
         retention=retention_of(body, caller, CHAT, data),
     )
     return _order(body, request, body.top_logprobs or 0)
@@ -80,6 +83,7 @@ def translate_completion(data: bytes, caller: Caller) -> Order:
         body_bytes=len(data),
         deadline_s=deadline_s(body, caller),
         priority=caller.priority,
+        guide=guided_wish(body),
         retention=retention_of(body, caller, COMPLETIONS, data),
     )
     return _order(body, request, body.logprobs or 0)

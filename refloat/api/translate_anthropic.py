@@ -8,6 +8,7 @@ from refloat.api.schema.anthropic import (
     check_count,
     check_messages,
     checked_tools,
+    message_wish,
     template_kwargs,
 )
 from refloat.api.schema.anthropic_turns import checked_turns, is_prefill
@@ -22,11 +23,12 @@ def translate_messages(data: bytes, caller: Caller) -> Order:
     """A `/messages` body. Raises `ProblemError`."""
     body = decode_body(data, MESSAGES_DECODER)
     check_messages(body)
+    prompt = _prompt(body)
     request = GenerationRequest(
         request_id=caller.request_id,
         tenant=caller.tenant,
         model=body.model,
-        prompts=(_prompt(body),),
+        prompts=(prompt,),
         sampling=Sampling(
             max_tokens=body.max_tokens,
             temperature=body.temperature,
@@ -38,6 +40,7 @@ def translate_messages(data: bytes, caller: Caller) -> Order:
         body_bytes=len(data),
         deadline_s=deadline_s(body, caller),
         priority=caller.priority,
+        guide=message_wish(body, prompt.tools),
         retention=retention_of(body, caller, MESSAGES, data),
     )
     return Order(request=request, stream=bool(body.stream))

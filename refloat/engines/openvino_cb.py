@@ -13,6 +13,7 @@ from refloat.engines.base import EngineRequest, RequestKey, RequestRefusedError,
 from refloat.engines.engine_text import clean_message, fault_error, is_out_of_memory
 from refloat.engines.model_shape import block_size_of
 from refloat.engines.openvino_build import build_pipeline
+from refloat.engines.openvino_guides import structured_output, warm_guides
 from refloat.engines.openvino_live import Handle, LiveRequest
 from refloat.kv.blocks import blocks_for
 from refloat.wire.faults import is_context_fatal
@@ -49,7 +50,9 @@ class OpenVinoEngine:
         self._block_size = block_size_of(spec.device)
         self._max_batched = spec.max_num_batched_tokens
         capacity = built.plan.seats if self._hybrid else max(256, spec.max_num_seqs)
-        self.capabilities = Capabilities(hybrid=self._hybrid, capacity=capacity)
+        self.capabilities = Capabilities(
+            hybrid=self._hybrid, capacity=capacity, guided=warm_guides(self._pipeline)
+        )
 
     def add(self, request: EngineRequest) -> None:
         self._check(request)
@@ -166,6 +169,8 @@ class OpenVinoEngine:
             raise _refusal("the prompt is empty")
         if request.params.max_tokens <= request.offset:
             raise _refusal("nothing is left to generate: max_tokens is reached")
+        if request.params.guide is not None and not self.capabilities.guided:
+            raise _refusal("the engine has no grammars for this model")
         vocab = self._vocab_size
         if min(request.tokens) < 0 or (vocab is not None and max(request.tokens) >= vocab):
             raise _refusal("the prompt holds token ids that are not in the model's vocabulary")
@@ -189,6 +194,8 @@ class OpenVinoEngine:
         config.presence_penalty = params.presence_penalty
         config.frequency_penalty = params.frequency_penalty
         config.logprobs = 1 if params.logprobs else 0
+        if params.guide is not None:
+            config.structured_output_config = structured_output(params.guide)
         return config
 
     def _set_ends(

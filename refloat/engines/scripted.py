@@ -17,6 +17,7 @@ from refloat.engines.base import (
     RequestRefusedError,
     StepResult,
 )
+from refloat.engines.scripted_guides import Saying, keeps_to
 from refloat.kv.blocks import blocks_for
 from refloat.scripted.script import ScriptError, script_of
 from refloat.scripted.tokens import Reply, ScriptedTokenizer, reply_to
@@ -110,7 +111,7 @@ class ScriptedEngine:
         self._max_seqs = spec.max_num_seqs
         self._max_tokens = spec.max_num_batched_tokens
         self._num_blocks = _num_blocks(spec)
-        self.capabilities = Capabilities(capacity=max(256, spec.max_num_seqs))
+        self.capabilities = Capabilities(guided=True, capacity=max(256, spec.max_num_seqs))
         time.sleep(self._options.load_s)
 
     def add(self, request: EngineRequest) -> None:
@@ -126,6 +127,8 @@ class ScriptedEngine:
             tokens[split:],
             seed=params.seed if params.temperature > 0 else None,
         )
+        if params.guide is not None and not keeps_to(params.guide, self._says(reply, request)):
+            raise _refusal("the script's answer does not keep to the guide")
         self._sequences[request.key] = _Sequence(request, reply)
 
     def step(self) -> StepResult:
@@ -167,6 +170,16 @@ class ScriptedEngine:
 
     def cache(self) -> CacheFacts | None:
         return CacheFacts(BLOCK_SIZE, self._num_blocks, self._num_blocks * _BLOCK_BYTES)
+
+    def _says(self, reply: Reply, request: EngineRequest) -> Saying:
+        """All that the reply will come to from here on."""
+        params, ids = request.params, list[int]()
+        for position in range(request.offset, params.max_tokens):
+            token = reply.token_at(position)
+            if token in params.stop_token_ids:
+                return Saying(self.tokenizer.decode(ids), is_whole=True)
+            ids.append(token)
+        return Saying(self.tokenizer.decode(ids), is_whole=False)
 
     def _compute(self, sequence: _Sequence, count: int) -> None:
         sequence.computed += count

@@ -182,6 +182,7 @@ class ReplicaAccount:
                 choice.journal.tenant,
                 choice.session.request.priority,
                 choice.journal.params.temperature > 0,
+                choice.journal.params.guide is not None,
             )
             for key, choice in self._held.items()
             if key not in self._given_up and not (self._step_tokens and key in self._unstarted)

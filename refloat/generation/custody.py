@@ -132,6 +132,7 @@ class Custody:
         self.fates.advanced(journal.generation)
         if not self.suspects.advanced(journal.generation, len(journal.emitted)):
             return
+        account.changes += 1
         self.log.info("suspect_acquitted", request_id=choice.session.request.request_id)
         if self.suspects.alone and account.capabilities.token_resume:
             self.preemptor.stop(account, choice, "trial")
@@ -212,6 +213,13 @@ class Custody:
             self._drop(choice, event, problem.kind)
         session.fail(with_progress(problem, session.tokens_emitted, resumable=resumable))
         self._close(session, problem.kind)
+
+    def refuse_oversized(self) -> None:
+        """A first one that no cache can ever hold (the cache has shrunk) must not block the line."""
+        while (head := next(iter(self.line), None)) is not None:
+            if any(account.can_ever_hold(head) for account in self.accounts.values()):
+                return
+            self.fail(head.session, never_fits(head.journal))
 
     def abandon(self, session: Session) -> None:
         """The client has gone: nothing of its session is run or sent any more."""

@@ -19,10 +19,13 @@ from refloat.generation.gate import Gate, draining, queue_full
 from refloat.generation.journal import Accepted
 from refloat.generation.limits import Limits
 from refloat.generation.meter import Levels
-from refloat.generation.outcome import deadline_exceeded, never_fits, not_recovered
+from refloat.generation.outcome import deadline_exceeded, not_recovered
+from refloat.generation.ports import PrepPort
+from refloat.generation.resumer import GuideResumer
 from refloat.generation.scheduler import Pace, Room, decide
 from refloat.generation.session import Session
 from refloat.observe.metrics import Metrics
+from refloat.parsing.vocabulary import Vocabulary
 from refloat.supervisor.fleet import (
     Availability,
     Fleet,
@@ -56,14 +59,17 @@ class Dispatch:
         self.clock = clock
         self._fleet = fleet
         self._pace = Pace(limits.look_ahead, limits.step_tokens)
-        self.charges = Charges(limits.max_convictions, limits.conviction_window_s)
-        if charges is not None:
-            self.charges = charges
+        self.charges = charges or Charges(limits.max_convictions, limits.conviction_window_s)
         self._custody = Custody(model, limits, metrics, self.charges, clock)
         self._meter = self._custody.meter
         self._meter.show(self._levels)
         self._down_since_s: float | None = clock()
         self._idle_waiters: set[asyncio.Future[None]] = set()
+
+    def resume_guides(self, prep: PrepPort, vocabulary: Callable[[], Vocabulary]) -> None:
+        """Ask `prep` what guides leave for generations that lose their worker."""
+        resumer = GuideResumer(prep, vocabulary, self._custody, self._pump)
+        self._custody.line.attendant = resumer
 
     def tell_incidents(self, port: IncidentPort) -> None:
         """Tell `port` from now on what becomes of generations that lose their worker."""
@@ -179,6 +185,7 @@ class Dispatch:
 
     def sweep(self) -> None:
         """End what has waited or run for too long."""
+        self._custody.line.check()
         now_s = self.clock()
         for session in list(self._custody.sessions):
             if session.deadline_s is not None and now_s >= session.deadline_s:
@@ -255,7 +262,7 @@ class Dispatch:
         line = self._custody.line
         self._custody.send_suspect()
         while line and (rooms := self._rooms()):
-            self._refuse_oversized()
+            self._custody.refuse_oversized()
             assignments = decide(self._custody.preemptor.waiting(), rooms, self._pace)
             if not assignments:
                 self._custody.preemptor.make_fair(self._custody.trials.open_accounts())
@@ -263,14 +270,6 @@ class Dispatch:
             for generation, worker_id in assignments:
                 self._custody.send(generation, worker_id)
         self._note_idleness()
-
-    def _refuse_oversized(self) -> None:
-        """A first one that no cache can ever hold (the cache has shrunk) must not block the line."""
-        accounts = self._custody.accounts.values()
-        while (head := next(iter(self._custody.line), None)) is not None:
-            if any(account.can_ever_hold(head) for account in accounts):
-                return
-            self._custody.fail(head.session, never_fits(head.journal))
 
     def _rooms(self) -> list[Room]:
         return [account.room() for account in self._custody.trials.open_accounts()]

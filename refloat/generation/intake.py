@@ -13,6 +13,7 @@ from refloat.generation.answer_format import check_tools, reading_for
 from refloat.generation.budget import ByteBudget
 from refloat.generation.choice import ID_BYTES, Choice
 from refloat.generation.dispatch import Dispatch
+from refloat.generation.guides import GuideShelf
 from refloat.generation.journal import Journal
 from refloat.generation.outcome import deadline_exceeded
 from refloat.generation.ports import PrepPort
@@ -35,9 +36,11 @@ from refloat.generation.resolve import (
 from refloat.generation.runaway import RunawayRules
 from refloat.generation.seeds import draw_seed
 from refloat.generation.session import Session
+from refloat.generation.wishes import check_wish, wish_for
 from refloat.parsing.pipeline import OutputPipeline
 from refloat.parsing.vocabulary import Vocabulary
 from refloat.supervisor.fleet import ModelFacts
+from refloat.wire.guide import Guide
 from refloat.wire.problem import ProblemError, ProblemKind, TooManyTokensError
 
 #: Generation ids, unique in this process whichever model they are of.
@@ -59,6 +62,14 @@ class _Times(NamedTuple):
         return None if self.deadline_s is None else max(0.0, self.deadline_s - now_s)
 
 
+class _Ready(NamedTuple):
+    """A prompt as it is admitted."""
+
+    ids: list[int]
+    echo: str
+    guide: Guide | None
+
+
 class Intake:
     """Takes requests for one model."""
 
@@ -76,6 +87,8 @@ class Intake:
         self.dispatch = dispatch
         self._gate = dispatch.gate
         self._prep = prep
+        self._guides = GuideShelf(prep)
+        dispatch.resume_guides(prep, vocabulary)
         self._vocabulary = vocabulary
         self._budget = budget
         self._stream_buffer_bytes = stream_buffer_bytes
@@ -94,11 +107,13 @@ class Intake:
         facts = self._known_facts()
         check_request(request, facts)
         check_tools(self.model, request.prompts, facts)
+        check_wish(request, facts)
         try:
             async with asyncio.timeout(times.left_s(self.dispatch.clock())):
                 prompts = [await self._counted(request, each, facts) for each in request.prompts]
                 check_prompts(request, prompts, facts)
-                echoes = [await self._echo(request, each) for each in request.prompts]
+                pairs = list(zip(request.prompts, prompts, strict=True))
+                ready = [await self._prepared(request, *pair, facts) for pair in pairs]
         except TimeoutError:
             raise deadline_exceeded().raised() from None
         await self._gate.servable(times.hold_until_s)
@@ -106,7 +121,7 @@ class Intake:
         check_prompts(request, prompts, facts)  # the cache of the next worker may be smaller
         if times.deadline_s is not None and self.dispatch.clock() >= times.deadline_s:
             raise deadline_exceeded().raised()
-        return self._admit(request, list(zip(prompts, echoes, strict=True)), facts, times)
+        return self._admit(request, ready, facts, times)
 
     async def tokenize(self, prompt: Prompt, *, most: int | None = None) -> list[int]:
         """Ids of one prompt, untruncated. Raises `ProblemError`; `TooManyTokensError` beyond `most`."""
@@ -160,6 +175,16 @@ class Intake:
                 f"The model {self.model!r} cannot chat: {facts.chat_unavailable}",
             )
 
+    async def _prepared(
+        self, request: GenerationRequest, prompt: Prompt, ids: list[int], facts: ModelFacts
+    ) -> _Ready:
+        """What else an answer to this prompt needs."""
+        guide = None
+        if request.guide is not None:
+            wish = wish_for(request.guide, prompt, ids, facts, self._vocabulary())
+            guide = await self._guides.guide(wish)
+        return _Ready(ids, await self._echo(request, prompt), guide)
+
     async def _echo(self, request: GenerationRequest, prompt: Prompt) -> str:
         """The prompt's text, if it is to be part of the answer."""
         if not request.echo:
@@ -171,12 +196,12 @@ class Intake:
     def _admit(
         self,
         request: GenerationRequest,
-        prompts: list[tuple[list[int], str]],
+        prompts: list[_Ready],
         facts: ModelFacts,
         times: _Times,
     ) -> Session:
         """No `await` from here on: either all of it happens or none."""
-        prompt_tokens = sum(len(ids) for ids, _ in prompts)
+        prompt_tokens = sum(len(prompt.ids) for prompt in prompts)
         count = len(prompts) * candidates(request)
         lease = self._budget.reserve(ID_BYTES * prompt_tokens + _CHOICE_BYTES * count)
         try:
@@ -206,17 +231,19 @@ class Intake:
         return RunawayRules(limits.max_generation_s, limits.loop_guard_tokens)
 
     def _choices(
-        self, session: Session, prompts: list[tuple[list[int], str]], facts: ModelFacts
+        self, session: Session, prompts: list[_Ready], facts: ModelFacts
     ) -> Iterator[Choice]:
         request, vocabulary = session.request, self._vocabulary()
         said = request.sampling
         seed = said.seed if said.seed is not None else draw_seed()
         each = candidates(request)
-        for prompt_index, (ids, echo) in enumerate(prompts):
+        for prompt_index, (ids, echo, guide) in enumerate(prompts):
             prompt_chain = PromptChain(ids)
             for number in range(each):
                 prompt = request.prompts[prompt_index]
                 reading, shown = reading_for(prompt, ids, facts, vocabulary)
+                if guide is not None:
+                    shown = vocabulary.whole()
                 yield Choice(
                     session,
                     Journal(
@@ -224,19 +251,19 @@ class Intake:
                         tenant=request.tenant,
                         index=prompt_index * each + number,
                         prompt=ids,
-                        params=params_for(request, len(ids), number, seed, facts),
+                        params=params_for(request, len(ids), number, seed, facts, guide),
                     ),
                     OutputPipeline(
                         shown,
                         stop=said.stop,
                         include_stop=said.include_stop_str_in_output,
                         logprobs=said.logprobs,
-                        continues_text=not isinstance(prompt, ChatPrompt),
+                        continues_text=guide is not None or not isinstance(prompt, ChatPrompt),
                         min_tokens=said.min_tokens,
                     ),
                     prompt_chain,
                     prompt_index=prompt_index,
-                    shows_stop=said.include_stop_str_in_output,
+                    shows_stop=said.include_stop_str_in_output and guide is None,
                     echo=echo,
                     rules=self._rules(),
                     reading=reading,

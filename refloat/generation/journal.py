@@ -13,6 +13,7 @@ import msgspec
 from refloat.generation.events import FinishReason
 from refloat.generation.seeds import resume_seed
 from refloat.generation.states import TERMINAL, GenerationEvent, GenerationState, next_state
+from refloat.wire.guide import Guide
 from refloat.wire.messages import Add, Output, SamplingParams, pack_ids
 
 
@@ -52,6 +53,15 @@ class Journal(msgspec.Struct):
     attempt: int = 0
     state: GenerationState = GenerationState.QUEUED
     finish: FinishReason | None = None
+    rest: Guide | None = None
+    """What the guide leaves for the text behind the first `rest_from` ids."""
+    rest_from: int = 0
+
+    @property
+    def needs_rest(self) -> bool:
+        """Whether it is guided and has to be told what its guide leaves, before it may go on."""
+        count = len(self.emitted)
+        return self.params.guide is not None and count > 0 and self.rest_from != count
 
     @property
     def is_terminal(self) -> bool:
@@ -108,9 +118,24 @@ class Journal(msgspec.Struct):
         self.apply(GenerationEvent.FINISH)
         self.finish = reason
 
+    def know_rest(self, position: int, rest: Guide) -> None:
+        """What the guide leaves behind so many ids. Ignored if it has others by now."""
+        if position == len(self.emitted):
+            self.rest, self.rest_from = rest, position
+
+    def take_back(self, count: int) -> None:
+        """The last ids never were: nothing of their text went out. Only while no worker has it."""
+        del self.emitted[-count:]
+        del self.logprobs[len(self.emitted) :]
+
     def _params_from_here(self) -> SamplingParams:
-        """A sampled generation that goes on draws other numbers than those it has used."""
+        """A sampled generation that goes on draws other numbers than those it has used, and a guided
+        one goes on in the midst of its grammar. Raises `ValueError` if that is not known."""
         params = self.params
+        if self.needs_rest:
+            raise ValueError(f"generation {self.generation} has no guide from here on")
+        if params.guide is not None and self.emitted:
+            params = msgspec.structs.replace(params, guide=self.rest)
         if not self.emitted or params.temperature == 0:
             return params
         return msgspec.structs.replace(params, seed=resume_seed(params.seed, len(self.emitted)))

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from refloat.generation.request import ChatPrompt
 from refloat.parsing.pipeline import TextOut
+from refloat.wire.guide import Guide, GuideRequest
 
 
 class PrepPort(Protocol):
@@ -27,6 +28,14 @@ class PrepPort(Protocol):
         """The text of these ids; bytes that are no UTF-8 become U+FFFD."""
         ...
 
+    async def make_guide(self, wish: GuideRequest) -> Guide:
+        """The grammar of a wish, which the engine was seen to compile in bounds of time and memory."""
+        ...
+
+    async def resume_guide(self, guide: Guide, emitted: str) -> Guide | None:
+        """What a guide leaves for the rest of an answer; `None`: the text is none of its beginnings."""
+        ...
+
 
 class Pipeline(Protocol):
     """One choice's way from ids to final text (`parsing/pipeline.py`)."""
@@ -38,6 +47,10 @@ class Pipeline(Protocol):
 
     def push(self, ids: Sequence[int], logprobs: Sequence[float] | None) -> TextOut:
         """What these ids made final."""
+        ...
+
+    def forget_partial(self) -> None:
+        """The ids that ended inside a character are taken back: others come in their place."""
         ...
 
     def flush(self) -> TextOut:

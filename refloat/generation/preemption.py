@@ -16,6 +16,8 @@ class Running(NamedTuple):
     priority: int = 0
     is_sampled: bool = False
     """Goes on with other numbers than it would have drawn."""
+    is_guided: bool = False
+    """Goes on only when it is known what its grammar leaves."""
 
 
 class Shares:
@@ -39,8 +41,8 @@ class Shares:
 
 def victim_of_shortage(running: Sequence[Running], shares: Shares) -> int | None:
     """Whom to stop on a worker whose blocks run short: the lowest priority, then tenants with more
-    than their share, then those that are not sampled, then the youngest. Never the oldest: so one
-    always gets to its end. `None`: there is nobody else."""
+    than their share, then those that are neither guided nor sampled, then the youngest. Never the
+    oldest: so one always gets to its end. `None`: there is nobody else."""
     if len(running) < 2:
         return None
     oldest = min(item.generation for item in running)
@@ -51,6 +53,7 @@ def victim_of_shortage(running: Sequence[Running], shares: Shares) -> int | None
         key=lambda item: (
             item.priority,
             shares.of(item.tenant) <= average,
+            item.is_guided,
             item.is_sampled,
             -item.generation,
         ),
@@ -74,5 +77,11 @@ def victim_of_fairness(
     return min(richer, key=lambda item: _stop_order(item, shares)).generation if richer else None
 
 
-def _stop_order(item: Running, shares: Shares) -> tuple[int, float, bool, int]:
-    return (item.priority, -shares.of(item.tenant), item.is_sampled, -item.generation)
+def _stop_order(item: Running, shares: Shares) -> tuple[int, float, bool, bool, int]:
+    return (
+        item.priority,
+        -shares.of(item.tenant),
+        item.is_guided,
+        item.is_sampled,
+        -item.generation,
+    )

@@ -54,7 +54,8 @@ class Preemptor:
     def waiting(self) -> Iterator[Waiting]:
         """Those that may be sent beside others, in the order in which they may go."""
         for choice in self._line.in_order(self._slots()):
-            if not self._suspects.must_be_alone(choice.journal.generation):
+            alone = self._suspects.must_be_alone(choice.journal.generation)
+            if not alone and not choice.journal.needs_rest:
                 yield choice.waiting(self.lengths)
 
     def startable(self, newcomers: Sequence[Choice], rooms: Sequence[Room]) -> int:

@@ -7,12 +7,25 @@ tenant's those first that ran already, then first come. Who may go is decided in
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from itertools import chain
+from typing import Protocol
 
 from refloat.generation.choice import Choice
 from refloat.generation.limits import Limits
 
 #: Priority, share of the slots, whether it never ran, generation: the least goes first.
 _Rank = tuple[int, float, bool, int]
+
+
+class Attendant(Protocol):
+    """Sees to parked ones that may not go on before something is known of them."""
+
+    def attend(self, choice: Choice) -> None:
+        """This one was parked."""
+        ...
+
+    def check(self) -> None:
+        """Raises what broke in its work."""
+        ...
 
 
 class _TenantLine:
@@ -58,6 +71,7 @@ class WaitingLine:
         """Waiting ones that were never sent."""
         self.queued_tokens = 0
         self.queued_bytes = 0
+        self.attendant: Attendant | None = None
 
     def __len__(self) -> int:
         return len(self._where)
@@ -116,6 +130,13 @@ class WaitingLine:
     def park(self, choice: Choice) -> None:
         """Among its tenant's that ran already; the oldest of them goes first."""
         self._line_of(choice).parked[choice.journal.generation] = choice
+        if self.attendant is not None and choice.journal.needs_rest:
+            self.attendant.attend(choice)
+
+    def check(self) -> None:
+        """Raises what broke in the attendant's work."""
+        if self.attendant is not None:
+            self.attendant.check()
 
     def remove(self, choice: Choice) -> None:
         """Out of whichever line it stands in; unknown ones do nothing."""

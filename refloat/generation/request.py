@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from refloat.wire.guide import GuideRequest
+
 
 class ChatPrompt(msgspec.Struct, frozen=True, tag="chat"):
     """To be rendered by the model's template. Messages are in OpenAI's shape, already checked."""
@@ -99,6 +101,8 @@ class GenerationRequest(msgspec.Struct, frozen=True):
     """Granted with the caller's key, never chosen by the caller. In the waiting line a higher one goes
     first, whoever came earlier; among equals the order is what it is without priorities. Preemption
     takes the lower ones first."""
+    guide: GuideRequest | None = None
+    """The form that every answer has to have; `None`: any."""
     retention: Retention | None = None
     """`None`: nothing beyond this client's connection."""
 
@@ -106,4 +110,4 @@ class GenerationRequest(msgspec.Struct, frozen=True):
 def without_prompts(request: GenerationRequest) -> GenerationRequest:
     """The request without what only its admission needs: prompts may be megabytes."""
     empty = (TokenPrompt(()),) * len(request.prompts)
-    return msgspec.structs.replace(request, prompts=empty)
+    return msgspec.structs.replace(request, prompts=empty, guide=None)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from refloat.generation.request import GenerationRequest, TokenPrompt
 from refloat.generation.seeds import choice_seed
 from refloat.supervisor.fleet import ModelFacts
+from refloat.wire.guide import Guide
 from refloat.wire.messages import SamplingParams
 from refloat.wire.problem import ProblemError, ProblemKind
 
@@ -61,7 +62,12 @@ def check_prompts(
 
 
 def params_for(
-    request: GenerationRequest, prompt_tokens: int, choice: int, seed: int, facts: ModelFacts
+    request: GenerationRequest,
+    prompt_tokens: int,
+    choice: int,
+    seed: int,
+    facts: ModelFacts,
+    guide: Guide | None = None,
 ) -> SamplingParams:
     """Complete parameters of a prompt's choice number `choice`.
 
@@ -82,6 +88,7 @@ def params_for(
         repetition_penalty=_first(said.repetition_penalty, defaults.repetition_penalty, 1.0),
         stop_token_ids=tuple(dict.fromkeys((*eos, *said.stop_token_ids))),
         logprobs=said.logprobs or candidates(request) > request.n,
+        guide=guide,
     )
 
 

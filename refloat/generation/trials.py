@@ -38,7 +38,7 @@ class Trials:
             return None
         for generation in self._suspects.alone:
             choice = self._line.find(generation)
-            if choice is not None:
+            if choice is not None and not choice.journal.needs_rest:
                 return choice, account
         return None
 

@@ -109,6 +109,11 @@ class OutputPipeline:
             text = self._decode(self._stripped(b"".join(map(self._bytes_of, ids))))
         return self._scan(text)
 
+    def forget_partial(self) -> None:
+        """The ids that ended inside a character are taken back: others come in their place."""
+        self._partial = b""
+        self._unfinished.clear()
+
     def flush(self) -> TextOut:
         """The generation ended by itself: all that was held goes out, and nothing comes after."""
         if self._ended:

@@ -11,6 +11,8 @@ from refloat.wire.prep_messages import TokenTable
 #: Whole texts kept ready; beyond this many they are sliced out again (a bound, never reached by a
 #: vocabulary of today).
 _MAX_CACHED_TEXTS = 300_000
+#: Among the views, the one that shows every control mark.
+_WHOLE = frozenset(("",))
 
 
 class Vocabulary:
@@ -80,13 +82,21 @@ class Vocabulary:
         """The same table with some control marks as part of the text, for those who parse them."""
         if not marks:
             return self
+        shown = {mark.encode() for mark in marks}
+        left = (token for token in self._special if self.raw_of(token) not in shown)
+        return self._view(marks, left)
+
+    def whole(self) -> "Vocabulary":
+        """The same table with all control marks as part of the text, as a grammar sees it."""
+        return self._view(_WHOLE, ())
+
+    def _view(self, marks: frozenset[str], special: Iterable[int]) -> "Vocabulary":
         view = self._views.get(marks)
         if view is None:
-            shown = {mark.encode() for mark in marks}
             view = self._views[marks] = Vocabulary(
                 self._blob,
                 self._bounds,
-                frozenset(token for token in self._special if self.raw_of(token) not in shown),
+                frozenset(special),
                 strip_leading_space=self.strip_leading_space,
                 exact=self.exact,
             )

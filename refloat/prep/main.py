@@ -12,13 +12,21 @@ from typing import NoReturn
 from refloat.prep.error import PrepError
 from refloat.prep.jobs import JobRunner
 from refloat.prep.opening import open_model
-from refloat.wire.child import PREP_OOM_SCORE, report, settle
+from refloat.prep.outlet import Outlet
+from refloat.prep.trial.desk import TrialDesk
+from refloat.wire.child import PREP_OOM_SCORE, leave_out_converter, report, settle
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.frame import FrameError
 from refloat.wire.messages import PROTOCOL_VERSION, Hello
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
-from refloat.wire.prep_messages import PrepConfigure, PrepFailed, PrepRefused, ToPrep
-from refloat.wire.problem import Problem, ProblemKind
+from refloat.wire.prep_messages import (
+    MakeGuide,
+    PrepConfigure,
+    PrepFailed,
+    PrepReady,
+    ResumeGuide,
+    ToPrep,
+)
 from refloat.wire.versions import library_versions
 
 _LIBRARIES = ("openvino", "openvino_tokenizers", "jinja2")
@@ -52,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _serve(link_fd: int) -> ChildExit:
     has_parent = settle(PROGRAM, oom_score=PREP_OOM_SCORE)
+    leave_out_converter()
     pipe: Pipe[ToPrep] = Pipe(link_fd, ToPrep)
     if not has_parent or pipe.is_abandoned():
         return ChildExit.ORPHANED
@@ -63,14 +72,20 @@ def _serve(link_fd: int) -> ChildExit:
         raise ProtocolError(f"{type(configure).__name__} before prep_configure")
     if configure.version != PROTOCOL_VERSION:
         raise ProtocolError(f"version {configure.version} is spoken, not {PROTOCOL_VERSION}")
-    runner = _open(pipe, configure)
-    return ChildExit.LOAD_FAILED if runner is None else _loop(pipe, runner)
+    opened = _open(pipe, configure)
+    if opened is None:
+        return ChildExit.LOAD_FAILED
+    runner, ready = opened
+    outlet = Outlet(pipe)
+    desk = TrialDesk(_trial_arguments(configure, ready), outlet.answer)
+    pipe.send(ready)
+    return _loop(pipe, runner, outlet, desk)
 
 
-def _open(pipe: Pipe[ToPrep], configure: PrepConfigure) -> JobRunner | None:
-    """Open the model and say so; `None` if it cannot be opened, which is said too."""
+def _open(pipe: Pipe[ToPrep], configure: PrepConfigure) -> tuple[JobRunner, PrepReady] | None:
+    """Open the model; `None` if it cannot be opened, which is said."""
     try:
-        runner, ready = open_model(configure)
+        return open_model(configure)
     except PrepError as error:
         report(PROGRAM, str(error))
         pipe.send(PrepFailed(str(error)))
@@ -79,11 +94,19 @@ def _open(pipe: Pipe[ToPrep], configure: PrepConfigure) -> JobRunner | None:
         report(PROGRAM, traceback.format_exc())
         pipe.send(PrepFailed(f"{type(error).__name__} while opening the tokenizer"))
         return None
-    pipe.send(ready)
-    return runner
 
 
-def _loop(pipe: Pipe[ToPrep], runner: JobRunner) -> ChildExit:
+def _trial_arguments(configure: PrepConfigure, ready: PrepReady) -> list[str]:
+    """What a throw-away child is told of the model."""
+    named = {
+        "--tokenizer": configure.tokenizer,
+        "--model-path": configure.model_path,
+        "--vocab-size": str(ready.vocab_size),
+    }
+    return [word for name, value in named.items() for word in (name, value)]
+
+
+def _loop(pipe: Pipe[ToPrep], runner: JobRunner, outlet: Outlet, desk: TrialDesk) -> ChildExit:
     while True:
         job = pipe.recv()
         if job is None:
@@ -92,9 +115,7 @@ def _loop(pipe: Pipe[ToPrep], runner: JobRunner) -> ChildExit:
             return ChildExit.ASKED
         if isinstance(job, PrepConfigure):
             raise ProtocolError("prep_configure twice")
-        answer = runner.answer(job)
-        try:
-            pipe.send(answer)
-        except FrameError:
-            text = "the prepared request is too large to be sent"
-            pipe.send(PrepRefused(job.job, Problem(ProblemKind.REQUEST_TOO_LARGE, text)))
+        if isinstance(job, MakeGuide | ResumeGuide):
+            desk.submit(job)
+        else:
+            outlet.answer(runner.answer(job))

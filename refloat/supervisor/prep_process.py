@@ -18,13 +18,17 @@ from refloat.supervisor.prep_jobs import Job
 from refloat.supervisor.prep_program import PrepProgram
 from refloat.supervisor.slot import Slot
 from refloat.wire.frame import FrameError, encode_frame
+from refloat.wire.guide import Guide, GuideRequest
 from refloat.wire.messages import pack_ids, unpack_ids
 from refloat.wire.prep_messages import (
     Detokenize,
     FromPrep,
+    Guided,
+    MakeGuide,
     PrepConfigure,
     PrepReady,
     Render,
+    ResumeGuide,
     Text,
     Tokenize,
     Tokens,
@@ -115,6 +119,18 @@ class PrepProcess:
             raise self._nonsense()
         return answer.text
 
+    async def make_guide(self, wish: GuideRequest) -> Guide:
+        """The grammar of a wish, tried. Raises `ProblemError`: a 400 for what cannot be held or takes
+        too much."""
+        guide = await self._ask_for_guide(MakeGuide(next(self._numbers), wish))
+        if guide is None:
+            raise self._nonsense()
+        return guide
+
+    async def resume_guide(self, guide: Guide, emitted: str) -> Guide | None:
+        """What a guide leaves for the rest of an answer; `None`: the text is none of its beginnings."""
+        return await self._ask_for_guide(ResumeGuide(next(self._numbers), guide, emitted))
+
     async def run(self) -> None:
         """Supervise until `stop`. Raises what broke."""
         try:
@@ -146,7 +162,13 @@ class PrepProcess:
         except ValueError:
             raise self._nonsense() from None
 
-    async def _ask(self, number: int, message: msgspec.Struct, what: str) -> Tokens | Text:
+    async def _ask_for_guide(self, message: MakeGuide | ResumeGuide) -> Guide | None:
+        answer = await self._ask(message.job, message, "making a grammar")
+        if not isinstance(answer, Guided):
+            raise self._nonsense()
+        return answer.guide
+
+    async def _ask(self, number: int, message: msgspec.Struct, what: str) -> Tokens | Text | Guided:
         if self.slot.state in _UNSERVABLE or self.slot.is_stopping or self.slot.is_finished:
             raise self._unservable().raised()
         self._refuse_if_too_large(message)
@@ -155,11 +177,11 @@ class PrepProcess:
         try:
             self._program.submit(job)
             async with asyncio.timeout(self._wait_limit_s):
-                answer: Tokens | Text = await future
+                answer: Tokens | Text | Guided = await future
         except TimeoutError:
             raise self._too_late().raised() from None
         finally:
-            self._program.line.give_up(job)
+            self._program.give_up(job)
         return answer
 
     def _refuse_if_too_large(self, message: msgspec.Struct) -> None:

@@ -15,10 +15,13 @@ from refloat.supervisor.watch import Budget, Reading, Verdict, Watch
 from refloat.wire.faults import FaultKind
 from refloat.wire.messages import Hello
 from refloat.wire.prep_messages import (
+    Guided,
+    MakeGuide,
     PrepConfigure,
     PrepFailed,
     PrepReady,
     PrepRefused,
+    ResumeGuide,
     Text,
     Tokens,
 )
@@ -26,6 +29,7 @@ from refloat.wire.problem import Problem, ProblemError, ProblemKind
 
 _S = WorkerState
 _LONGEST_GAP_POLLS = 4.0
+_ANSWERS = Tokens | Text | Guided | PrepRefused
 #: Prep processes that a job may take with it.
 _JOB_LOSSES = 2
 
@@ -57,6 +61,8 @@ class PrepProgram:
         self._had_progress = False
         self._is_job_to_blame = False
         self.line = JobLine()
+        self.guides = JobLine()
+        """Those that prep does beside the others, and watches by itself."""
         self.ready_info: PrepReady | None = None
 
     @property
@@ -66,22 +72,26 @@ class PrepProgram:
 
     def submit(self, job: Job) -> None:
         """Take a job; it is sent when its turn comes."""
-        self.line.add(job)
+        self._line_of(job).add(job)
         self._send_some()
+
+    def give_up(self, job: Job) -> None:
+        """Nobody waits for it any more."""
+        self._line_of(job).give_up(job)
 
     def fail_all(self, problem: Problem) -> None:
         """No prep will come any more."""
-        for job in self.line.clear():
+        for job in (*self.line.clear(), *self.guides.clear()):
             _settle(job, problem)
 
     # --- program.Program ---------------------------------------------------------------------------
 
     def deliver(self, child: Child, message: Any) -> bool:
         """Answers, while prep serves."""
-        if child is not self._child or not isinstance(message, Tokens | Text | PrepRefused):
+        if child is not self._child or not isinstance(message, _ANSWERS):
             return False
         self._had_progress = True
-        job = self.line.take(message.job)
+        job = self.line.take(message.job) or self.guides.take(message.job)
         if job is not None and not job.answer.done():
             if isinstance(message, PrepRefused):
                 job.answer.set_exception(message.problem.raised())
@@ -169,6 +179,10 @@ class PrepProgram:
     def _send_some(self) -> None:
         if self._child is not None:
             self.line.send_some(self._child.send)
+            self.guides.send_some(self._child.send)
+
+    def _line_of(self, job: Job) -> JobLine:
+        return self.guides if isinstance(job.message, MakeGuide | ResumeGuide) else self.line
 
     def _judge_head(self, child: Child, elapsed_s: float) -> Fault | None:
         """Time in which somebody has stopped the process is not the job's."""
@@ -191,6 +205,7 @@ class PrepProgram:
 
     def _recall(self, fault: Fault | None) -> None:
         """All jobs are sent again to the next prep; the head only if it is its first loss."""
+        self.guides.recall()
         head = self.line.recall()
         if self._is_job_to_blame:  # the hanging one is out of the line; who was next did nothing
             return

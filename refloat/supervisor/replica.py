@@ -17,6 +17,8 @@ class Share:
     prompt_tokens: int
     emitted_tokens: int
     """Before this attempt and in it, as far as they have come."""
+    compile_s: float = 0.0
+    """What its grammar will take in the step that begins it; 0 once that is over."""
 
 
 class WorkerReplica:
@@ -52,13 +54,20 @@ class WorkerReplica:
         """Whether an `Add` is neither ended nor refused."""
         return bool(self._owed)
 
+    def compile_s(self, generations: tuple[int, ...]) -> float:
+        """Seconds of compiling that a batch brings with it."""
+        batch = frozenset(generations)
+        return sum(share.compile_s for share in self._owed.values() if share.generation in batch)
+
     def send(self, message: ToWorker) -> None:
         """Never blocks. Raises `FrameError` for a message too long to be accepted."""
         if self.is_lost:
             return
         if isinstance(message, Add):
             prompt_tokens = len(message.tokens) // _ID_BYTES - message.offset
-            share = Share(message.generation, prompt_tokens, message.offset)
+            guide = message.params.guide
+            compile_s = 0.0 if guide is None else guide.compile_s
+            share = Share(message.generation, prompt_tokens, message.offset, compile_s)
             self._owed[message.generation, message.attempt] = share
         self._child.send(message)
 
@@ -70,6 +79,7 @@ class WorkerReplica:
                 self.has_progressed = True
                 if (share := self._owed.get(key)) is not None:
                     share.emitted_tokens = output.offset + len(output.ids)
+                    share.compile_s = 0.0
             if output.ended is not None:
                 self._owed.pop(key, None)
 

@@ -271,6 +271,7 @@ class WorkerProgram:
             capabilities=capabilities,
             max_num_seqs=min(self._loading.spec.max_num_seqs, capabilities.capacity),
         )
+        self._watch.compile_s = self._replica.compile_s
         self._listener.replica_ready(self._replica)
 
     def _announce_suspect(self, *, suspect: bool) -> None:

@@ -74,7 +74,7 @@ class WorkerWatch:
         self._costs = StepCosts()
         self._step: _Step | None = None
         self.compile_s: Callable[[tuple[int, ...]], float] = lambda generations: 0.0
-        """Seconds of compiling that a batch is known to bring with it (grammars, later)."""
+        """Seconds of compiling that a batch is known to bring with it (grammars)."""
 
     def expect(self, costs: StepCosts) -> None:
         """A worker of the configuration that has these costs comes into the slot."""

@@ -1,4 +1,6 @@
-"""What a generation's text has to be like, in the one form that engines get."""
+"""What a generation's text has to be like: as a caller asks for it, and as engines get it."""
+
+from enum import StrEnum
 
 import msgspec
 
@@ -11,3 +13,46 @@ class Guide(msgspec.Struct, frozen=True, omit_defaults=True):
     compile_s: float = 0.0
     """What its trial compile took. The engine will spend as much again in the step that begins it, and
     that step is not to pass for a stall."""
+
+
+class GuideKind(StrEnum):
+    """What a caller may ask for."""
+
+    JSON = "json"
+    """Any JSON value."""
+    JSON_OBJECT = "json_object"
+    JSON_SCHEMA = "json_schema"
+    """`text`: the schema, as JSON."""
+    REGEX = "regex"
+    """`text`: a pattern for the whole answer."""
+    GRAMMAR = "grammar"
+    """`text`: a grammar, as EBNF."""
+    CHOICE = "choice"
+    """`text`: the texts of which it has to be one, as a JSON list."""
+    CALLS = "calls"
+    """`text`: the tools that may be called, as a JSON list in OpenAI's shape."""
+
+
+class ReasoningSpan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Reasoning that may stand before what is asked for."""
+
+    begin: str
+    end: str
+    is_open: bool = False
+    """The prompt has begun it: the answer's first part is reasoning."""
+
+
+class GuideRequest(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One wish for the form of an answer."""
+
+    kind: GuideKind
+    text: str = ""
+    param: str = ""
+    """The caller's own name for the field it came from, for what is refused."""
+    family: str | None = None
+    """For `CALLS`: the format in which the model writes calls."""
+    named: str | None = None
+    """For `CALLS`: the one function that has to be called."""
+    single: bool = False
+    """For `CALLS`: one call and no more."""
+    reasoning: ReasoningSpan | None = None

@@ -16,7 +16,7 @@ from refloat.wire.guide import Guide
 from refloat.wire.problem import Problem
 
 #: Raised whenever a message or its meaning changes; both ends refuse a stranger.
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:

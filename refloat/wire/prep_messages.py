@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from refloat.wire.guide import Guide, GuideRequest
 from refloat.wire.messages import Hello
 from refloat.wire.problem import Problem
 
@@ -56,7 +57,25 @@ class Detokenize(msgspec.Struct, frozen=True, tag="detokenize", omit_defaults=Tr
     skip_special_tokens: bool = True
 
 
-ToPrep = PrepConfigure | Render | Tokenize | Detokenize
+class MakeGuide(msgspec.Struct, frozen=True, tag="make_guide"):
+    """Make a grammar of a wish, and see that the engine can compile it. Answer: `Guided` or
+    `PrepRefused`. Answered out of turn: other jobs go on meanwhile."""
+
+    job: int
+    wish: GuideRequest
+
+
+class ResumeGuide(msgspec.Struct, frozen=True, tag="resume_guide"):
+    """What a guide leaves for the rest of an answer that has begun. As `MakeGuide` otherwise; the
+    answer has no guide if the text is no beginning of anything that the guide allows."""
+
+    job: int
+    guide: Guide
+    emitted: str
+    """As the grammar engine saw it, control marks spelt out."""
+
+
+ToPrep = PrepConfigure | Render | Tokenize | Detokenize | MakeGuide | ResumeGuide
 
 
 # --- for the gateway, from prep -------------------------------------------------------------------
@@ -125,4 +144,11 @@ class PrepRefused(msgspec.Struct, frozen=True, tag="prep_refused"):
     problem: Problem
 
 
-FromPrep = Hello | PrepReady | PrepFailed | Tokens | Text | PrepRefused
+class Guided(msgspec.Struct, frozen=True, tag="guided"):
+    """A guide that the engine compiles, in time and within bounds."""
+
+    job: int
+    guide: Guide | None
+
+
+FromPrep = Hello | PrepReady | PrepFailed | Tokens | Text | Guided | PrepRefused

@@ -288,7 +288,7 @@ IMAGE = {
         ({"messages": ask([IMAGE])}, "messages[0].content[0].type"),
         ({"messages": ask([{"type": "text"}])}, "messages[0].content[0].text"),
         ({"messages": [{"role": "nobody", "content": ""}]}, "messages[0].role"),
-        ({"tools": TOOLS, "tool_choice": {"type": "any"}}, "tool_choice.type"),
+        ({"tools": TOOLS, "tool_choice": {"type": "tool", "name": "nope"}}, "tool_choice"),
         ({"tools": [{"type": "web_search_20250305", "name": "w"}]}, "tools[0].type"),
         ({"stop_sequences": [""]}, "stop_sequences[0]"),
         ({"max_tokens": 5000}, "messages"),

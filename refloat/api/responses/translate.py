@@ -17,6 +17,7 @@ from refloat.api.schema.responses import (
     check_responses,
     checked_functions,
     reasoning_kwargs,
+    response_wish,
 )
 from refloat.api.schema.responses_items import Conversation
 from refloat.api.schema.unsupported import RESPONSES
@@ -69,6 +70,7 @@ async def translate_responses(desk: ResponseDesk, data: bytes, caller: Caller) -
         body_bytes=len(data) + sum(len(one.items) + len(one.answer) for one in before),
         deadline_s=deadline_s(body, caller),
         priority=caller.priority,
+        guide=response_wish(body, tools),
         retention=retention_of(body, caller, RESPONSES, data),
     )
     told = Told(_encode(items), body.store is not False, _echo(body))

@@ -6,9 +6,11 @@ import msgspec
 
 from refloat.api.errors import invalid
 from refloat.api.schema.checks import MAX_COUNT, Range, check_labels, check_ranges
+from refloat.api.schema.forms import calls_wish, format_wish, wish_of
 from refloat.api.schema.shared import Wishes, check_model, check_wishes
 from refloat.api.schema.tools import check_tool_count, plain_function
-from refloat.api.schema.unsupported import MESSAGES, check_supported, check_top_level, unsupported
+from refloat.api.schema.unsupported import MESSAGES, check_supported, check_top_level
+from refloat.wire.guide import GuideRequest
 
 _RANGES = (
     Range("max_tokens", 1, MAX_COUNT),
@@ -61,6 +63,7 @@ class AnthropicChoice(msgspec.Struct):
     """The choice among the tools."""
 
     type: str
+    name: str | None = None
     disable_parallel_tool_use: bool | None = None
 
 
@@ -117,11 +120,10 @@ def check_count(body: CountBody) -> None:
     """Everything but messages and tools. Raises `ProblemError`."""
     check_model(body.model)
     check_top_level(MESSAGES, body)
-    if body.output_config is not None:
-        check_supported(MESSAGES, "output_config.format", body.output_config.format)
-        if body.output_config.effort not in (None, *_EFFORTS):
-            message = f"output_config.effort has to be one of {', '.join(_EFFORTS)}."
-            raise invalid(message, "output_config.effort")
+    effort = body.output_config.effort if body.output_config is not None else None
+    if effort not in (None, *_EFFORTS):
+        message = f"output_config.effort has to be one of {', '.join(_EFFORTS)}."
+        raise invalid(message, "output_config.effort")
 
 
 def check_messages(body: MessagesBody) -> None:
@@ -153,12 +155,29 @@ def checked_tools(body: CountBody) -> list[dict[str, Any]] | None:
     check_tool_count(tools)
     plain = [_checked(tool, f"tools[{index}]") for index, tool in enumerate(tools)]
     kind = body.tool_choice.type if body.tool_choice is not None else "auto"
-    if kind in ("any", "tool"):
-        raise unsupported(MESSAGES, "tool_choice", "tool_choice.type")
-    if kind not in ("auto", "none"):
+    if kind not in ("auto", "none", "any", "tool"):
         message = "tool_choice.type has to be auto, none, any or tool."
         raise invalid(message, "tool_choice.type")
     return None if kind == "none" else plain or None
+
+
+def message_wish(body: CountBody, tools: list[dict[str, Any]] | None) -> GuideRequest | None:
+    """The form that the answer has to have. Raises `ProblemError`."""
+    form = body.output_config.format if body.output_config is not None else None
+    return wish_of(format_wish(form, "output_config.format"), _tool_wish(body, tools))
+
+
+def _tool_wish(body: CountBody, tools: list[dict[str, Any]] | None) -> GuideRequest | None:
+    choice = body.tool_choice
+    if choice is None or choice.type not in ("any", "tool"):
+        return None
+    named = None
+    if choice.type == "tool":
+        named = choice.name
+        if named is None:
+            raise invalid("Missing required field 'tool_choice.name'.", "tool_choice.name")
+    single = bool(choice.disable_parallel_tool_use)
+    return calls_wish(tools, "tool_choice", named=named, single=single)
 
 
 def _checked(tool: AnthropicTool, where: str) -> dict[str, Any]:

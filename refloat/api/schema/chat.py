@@ -7,11 +7,13 @@ import msgspec
 from refloat.api.errors import invalid
 from refloat.api.schema.checks import MAX_COUNT, Range, check_labels, check_ranges
 from refloat.api.schema.decode import check_nesting
+from refloat.api.schema.forms import format_wish, guided_wish, wish_of
 from refloat.api.schema.messages import ChatMessage, checked_messages
 from refloat.api.schema.shared import GenerationBody, check_shared
-from refloat.api.schema.tools import Tool, ToolChoice, checked_tools
+from refloat.api.schema.tools import Tool, ToolChoice, checked_tools, tool_wish
 from refloat.api.schema.unsupported import CHAT, check_supported
 from refloat.generation.request import ChatPrompt
+from refloat.wire.guide import GuideRequest
 
 MAX_TEMPLATE_KWARGS = 64
 #: What a template gets from us; a caller's argument of that name would be a way around the checks.
@@ -89,6 +91,15 @@ def chat_prompt(body: ChatBody) -> ChatPrompt:
         add_generation_prompt=begins,
         continue_final_message=continues,
         single_call=body.parallel_tool_calls is False,
+    )
+
+
+def chat_wish(body: ChatBody, prompt: ChatPrompt) -> GuideRequest | None:
+    """The form that the answer has to have. Raises `ProblemError`."""
+    return wish_of(
+        format_wish(body.response_format, "response_format", is_nested=True),
+        guided_wish(body),
+        tool_wish(body.tool_choice, prompt.tools, single=prompt.single_call),
     )
 
 

@@ -7,9 +7,12 @@ import msgspec
 from refloat.api.errors import invalid
 from refloat.api.schema.chat import REASONING_EFFORTS, template_kwargs
 from refloat.api.schema.checks import MAX_COUNT, Range, check_labels, check_metadata, check_ranges
+from refloat.api.schema.decode import decode_value
+from refloat.api.schema.forms import calls_wish, format_wish, wish_of
 from refloat.api.schema.shared import StreamOptions, Wishes, check_model, check_wishes
 from refloat.api.schema.tools import check_tool_count, plain_function
-from refloat.api.schema.unsupported import RESPONSES, check_supported, check_top_level, unsupported
+from refloat.api.schema.unsupported import RESPONSES, check_supported, check_top_level
+from refloat.wire.guide import GuideRequest
 
 _RANGES = (
     Range("max_output_tokens", 1, MAX_COUNT),
@@ -34,6 +37,13 @@ class ReasoningWish(msgspec.Struct):
 
     effort: str | None = None
     summary: str | None = None
+
+
+class FunctionChoice(msgspec.Struct):
+    """A choice given as an object."""
+
+    type: str
+    name: str | None = None
 
 
 class TextWish(msgspec.Struct):
@@ -91,7 +101,6 @@ def check_responses(body: ResponsesBody) -> None:
     check_labels(body, ("user", "safety_identifier", "prompt_cache_key"))
     check_metadata(body.metadata)
     if body.text is not None:
-        check_supported(RESPONSES, "text.format", body.text.format)
         check_supported(RESPONSES, "text.verbosity", body.text.verbosity)
     if body.stream_options is not None:
         field = "stream_options.include_obfuscation"
@@ -112,9 +121,28 @@ def checked_functions(body: ResponsesBody) -> list[dict[str, Any]] | None:
     tools = body.tools or []
     check_tool_count(tools)
     plain = [_checked(tool, f"tools[{index}]") for index, tool in enumerate(tools)]
-    if body.tool_choice not in (None, "auto", "none"):
-        raise unsupported(RESPONSES, "tool_choice")
     return None if body.tool_choice == "none" else plain or None
+
+
+def response_wish(body: ResponsesBody, tools: list[dict[str, Any]] | None) -> GuideRequest | None:
+    """The form that the answer has to have. Raises `ProblemError`."""
+    form = body.text.format if body.text is not None else None
+    return wish_of(format_wish(form, "text.format"), _tool_wish(body, tools))
+
+
+def _tool_wish(body: ResponsesBody, tools: list[dict[str, Any]] | None) -> GuideRequest | None:
+    choice, single = body.tool_choice, body.parallel_tool_calls is False
+    if choice is None or choice in ("auto", "none"):
+        return None
+    if choice == "required":
+        return calls_wish(tools, "tool_choice", named=None, single=single)
+    if isinstance(choice, str):
+        raise invalid("tool_choice has to be none, auto, required or an object.", "tool_choice")
+    chosen = decode_value(choice, FunctionChoice, "tool_choice")
+    check_supported(RESPONSES, "tool_choice.type", chosen.type)
+    if chosen.name is None:
+        raise invalid("Missing required field 'tool_choice.name'.", "tool_choice.name")
+    return calls_wish(tools, "tool_choice", named=chosen.name, single=True)
 
 
 def _checked(tool: ResponseTool, where: str) -> dict[str, Any]:

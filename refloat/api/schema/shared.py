@@ -55,6 +55,11 @@ class GenerationBody(Wishes, kw_only=True):
     user: str | None = None
     metadata: dict[str, str] | None = None
     logit_bias: Any = None
+    guided_json: Any = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+    structured_outputs: Any = None
 
 
 def check_shared(route: str, body: GenerationBody) -> None:

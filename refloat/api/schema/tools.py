@@ -7,7 +7,9 @@ import msgspec
 
 from refloat.api.errors import invalid
 from refloat.api.schema.decode import check_nesting
-from refloat.api.schema.unsupported import CHAT, check_supported, unsupported
+from refloat.api.schema.forms import calls_wish
+from refloat.api.schema.unsupported import CHAT, check_supported
+from refloat.wire.guide import GuideRequest
 
 MAX_TOOLS = 512
 MAX_TOOL_NAME_CHARS = 256
@@ -78,7 +80,6 @@ def checked_tools(
     tools = tools or []
     check_tool_count(tools)
     plain = [_checked(tool, f"tools[{i}]") for i, tool in enumerate(tools)]
-    _check_choice(choice, {tool["function"]["name"] for tool in plain})
     return None if choice == "none" else plain or None
 
 
@@ -95,20 +96,18 @@ def _checked(tool: Tool, where: str) -> dict[str, Any]:
     return {"type": "function", "function": plain}
 
 
-def _check_choice(choice: str | ToolChoice | None, names: set[str]) -> None:
+def tool_wish(
+    choice: str | ToolChoice | None, tools: list[dict[str, Any]] | None, *, single: bool
+) -> GuideRequest | None:
+    """The call that is asked for by a choice; `None`: it asks for none. Raises `ProblemError`."""
     if choice is None or choice in ("none", "auto"):
-        return
+        return None
     if isinstance(choice, str):
         if choice != "required":
             message = "tool_choice has to be none, auto, required or an object."
             raise invalid(message, "tool_choice")
-        if not names:
-            raise invalid("tool_choice: required needs at least one tool in tools.", "tools")
-    elif choice.type == "function":
-        if choice.function is None:
-            message = "Missing required field 'tool_choice.function'."
-            raise invalid(message, "tool_choice.function")
-        if choice.function.name not in names:
-            message = f"tool_choice names {choice.function.name[:64]!r}, which is not in tools."
-            raise invalid(message, "tool_choice")
-    raise unsupported(CHAT, "tool_choice")
+        return calls_wish(tools, "tool_choice", named=None, single=single)
+    check_supported(CHAT, "tool_choice.type", choice.type)
+    if choice.function is None:
+        raise invalid("Missing required field 'tool_choice.function'.", "tool_choice.function")
+    return calls_wish(tools, "tool_choice", named=choice.function.name, single=True)

@@ -42,10 +42,11 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported("verbosity", (CHAT,), ("medium",), "control of verbosity"),
     Unsupported("prompt_cache_options", (CHAT,), ({"mode": "implicit"},), "control of the cache"),
     Unsupported("prompt_cache_retention", (CHAT,), ("in_memory",), "a cache on disk"),
-    Unsupported("response_format", (CHAT,), ({"type": "text"},), "structured output"),
     Unsupported("functions", (CHAT,), ([],), "the deprecated functions (use tools)"),
     Unsupported("function_call", (CHAT,), ("none", "auto"), "the deprecated function_call"),
-    Unsupported("tool_choice", (CHAT,), ("none", "auto"), "enforcing a tool call"),
+    Unsupported(
+        "tool_choice.type", (CHAT, RESPONSES), ("function",), "a choice among some tools, or others"
+    ),
     Unsupported("tools[].type", (CHAT,), ("function",), "tools other than functions"),
     Unsupported("messages[].role", (CHAT,), (), "the deprecated role function (use tool)"),
     Unsupported("messages[].audio", (CHAT,), (), "audio of earlier answers"),
@@ -58,8 +59,6 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     Unsupported("suffix", (COMPLETIONS,), ("",), "text after an insertion"),
     Unsupported("messages[].content[].type", (MESSAGES,), ("text",), "content but text"),
     Unsupported("tools[].type", (MESSAGES,), ("custom",), "tools that the server runs"),
-    Unsupported("tool_choice", (MESSAGES,), (), "enforcing a tool call"),
-    Unsupported("output_config.format", (MESSAGES,), (), "structured output"),
     Unsupported("mcp_servers", (MESSAGES,), ([],), "tools that the server runs"),
     Unsupported("container", (MESSAGES,), (), "tools that the server runs"),
     Unsupported(
@@ -83,10 +82,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
     ),
     Unsupported("prompt_cache_retention", (RESPONSES,), ("in_memory",), "a cache on disk"),
     Unsupported("stream_options.include_obfuscation", (RESPONSES,), (False,), "padding of events"),
-    Unsupported("text.format", (RESPONSES,), ({"type": "text"},), "structured output"),
     Unsupported("text.verbosity", (RESPONSES,), ("medium",), "control of verbosity"),
     Unsupported("tools[].type", (RESPONSES,), ("function",), "tools other than functions"),
-    Unsupported("tool_choice", (RESPONSES,), ("none", "auto"), "enforcing a tool call"),
     Unsupported(
         "input[].type",
         (RESPONSES,),
@@ -144,7 +141,7 @@ _PLAIN = frozenset(
     (
         *("logit_bias", "store", "service_tier", "modalities", "audio", "prediction"),
         *("web_search_options", "moderation", "verbosity", "prompt_cache_options"),
-        *("prompt_cache_retention", "response_format", "functions", "function_call", "suffix"),
+        *("prompt_cache_retention", "functions", "function_call", "suffix"),
         *("mcp_servers", "container", "context_management", "background", "conversation"),
         *("include", "max_tool_calls", "prompt", "truncation"),
     )

@@ -10,6 +10,7 @@ from refloat.api.caller import Caller
 from refloat.api.schema.chat import RESERVED_TEMPLATE_KWARGS, ChatBody
 from refloat.api.translate import Order, translate_chat
 from refloat.generation.request import ChatPrompt
+from refloat.wire.guide import GuideKind, GuideRequest
 from refloat.wire.problem import Problem, ProblemError, ProblemKind
 
 CALLER = Caller("req-1", "key-1")
@@ -90,6 +91,11 @@ WRONG_TYPES: dict[str, Any] = {
     "response_format": "text",
     "functions": 5,
     "function_call": 5,
+    "guided_json": 5,
+    "guided_regex": 5,
+    "guided_choice": "yes",
+    "guided_grammar": {},
+    "structured_outputs": 5,
 }
 
 
@@ -198,7 +204,7 @@ def test_fault_inside_a_field_is_named_by_its_path(field: str, value: Any, param
         ("web_search_options", {}, "web_search_options"),
         ("store", True, "store"),
         ("service_tier", "flex", "service_tier"),
-        ("response_format", {"type": "json_object"}, "response_format"),
+        ("tool_choice", {"type": "allowed_tools"}, "tool_choice.type"),
         ("functions", [{"name": "f"}], "functions"),
         ("function_call", {"name": "f"}, "function_call"),
         ("top_logprobs", 5, "top_logprobs"),
@@ -312,10 +318,20 @@ def test_tools_reach_the_template() -> None:
     assert prompt(tools=[TOOL], tool_choice="auto", parallel_tool_calls=False).tools == [TOOL]
 
 
-def test_tool_choice_that_cannot_be_enforced_is_refused() -> None:
-    assert problem(tools=[TOOL], tool_choice="required").kind is ProblemKind.UNSUPPORTED_VALUE
+def test_tool_choice_becomes_the_wish_for_a_call() -> None:
+    text = msgspec.json.encode([TOOL]).decode()
+    many = GuideRequest(GuideKind.CALLS, text, "tool_choice")
+    assert order(tools=[TOOL], tool_choice="required").request.guide == many
+    one = msgspec.structs.replace(many, single=True)
+    assert (
+        order(tools=[TOOL], tool_choice="required", parallel_tool_calls=False).request.guide == one
+    )
     named = {"type": "function", "function": {"name": "f"}}
-    assert problem(tools=[TOOL], tool_choice=named).kind is ProblemKind.UNSUPPORTED_VALUE
+    chosen = msgspec.structs.replace(one, named="f")
+    assert order(tools=[TOOL], tool_choice=named).request.guide == chosen
+
+
+def test_tool_choice_of_an_unknown_name_is_refused() -> None:
     named = {"type": "function", "function": {"name": "g"}}
     found = problem(tools=[TOOL], tool_choice=named)
     assert (found.kind, found.param) == (ProblemKind.INVALID_REQUEST, "tool_choice")

@@ -37,6 +37,7 @@ from refloat.supervisor.fleet import (
     ReplicaLoss,
 )
 from refloat.wire.faults import FaultKind
+from refloat.wire.guide import Guide, GuideRequest
 from refloat.wire.messages import (
     Add,
     CacheFacts,
@@ -99,10 +100,28 @@ class AlphabetPrep:
     def __init__(self) -> None:
         self.yields = 0
         """Times that each call lets the loop turn before it answers."""
+        self.wishes: list[GuideRequest] = []
+        self.guide_problem: Problem | None = None
+        self.resumed: list[str] = []
+        """Texts whose rest was asked for."""
+        self.hopeless: set[str] = set()
+        self.may_resume = asyncio.Event()
+        self.may_resume.set()
 
     async def render(self, prompt: ChatPrompt, *, most: int | None = None) -> list[int]:
         text = "".join(str(message["content"]) for message in prompt.messages)
         return (await self.tokenize([text], add_special_tokens=False, most=most))[0]
+
+    async def make_guide(self, wish: GuideRequest) -> Guide:
+        self.wishes.append(wish)
+        if self.guide_problem is not None:
+            raise self.guide_problem.raised()
+        return Guide(f"root ::= {wish.text}")
+
+    async def resume_guide(self, guide: Guide, emitted: str) -> Guide | None:
+        self.resumed.append(emitted)
+        await self.may_resume.wait()
+        return None if emitted in self.hopeless else Guide(f"{guide.ebnf} without {emitted}")
 
     async def tokenize(
         self, texts: Sequence[str], *, add_special_tokens: bool, most: int | None = None

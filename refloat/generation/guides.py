@@ -1,0 +1,77 @@
+"""The verdicts on wishes for an answer's form: each is made once, and kept for the next who asks."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+
+from refloat.generation.ports import PrepPort
+from refloat.wire.guide import Guide, GuideRequest
+from refloat.wire.problem import Problem, ProblemError, ProblemKind
+
+_encode = msgspec.msgpack.Encoder().encode
+#: What a verdict takes beside its text.
+_ENTRY_BYTES = 512
+
+
+class _Kept(NamedTuple):
+    """A verdict that is the same for everybody who asks the same."""
+
+    verdict: Guide | Problem
+    size_bytes: int
+
+
+class GuideShelf:
+    """For one model, since verdicts depend on its tokenizer. Least recently used ones go first."""
+
+    def __init__(self, prep: PrepPort, *, max_bytes: int = 8 << 20) -> None:
+        self._prep = prep
+        self._max_bytes = max_bytes
+        self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
+        self._size_bytes = 0
+        self._making: dict[bytes, asyncio.Task[Guide]] = {}
+
+    async def guide(self, wish: GuideRequest) -> Guide:
+        """Raises `ProblemError`. Who asks for the same meanwhile waits for the same trial."""
+        key = blake2b(_encode(wish), digest_size=16).digest()
+        kept = self._kept.get(key)
+        if kept is None:
+            task = self._making.get(key)
+            if task is None:
+                task = asyncio.get_running_loop().create_task(self._make(key, wish), name="guide")
+                self._making[key] = task
+                task.add_done_callback(self._made(key))
+            return await asyncio.shield(task)
+        self._kept.move_to_end(key)
+        if isinstance(kept.verdict, Problem):
+            raise kept.verdict.raised()
+        return kept.verdict
+
+    async def _make(self, key: bytes, wish: GuideRequest) -> Guide:
+        try:
+            guide = await self._prep.make_guide(wish)
+        except ProblemError as error:
+            if error.problem.kind is ProblemKind.INVALID_REQUEST:
+                self._keep(key, error.problem, len(error.problem.message))
+            raise
+        self._keep(key, guide, len(guide.ebnf))
+        return guide
+
+    def _made(self, key: bytes) -> Callable[[asyncio.Task[Guide]], None]:
+        def note(task: asyncio.Task[Guide]) -> None:
+            del self._making[key]
+            if not task.cancelled():
+                task.exception()  # whoever asked was told, if anybody is still there
+
+        return note
+
+    def _keep(self, key: bytes, verdict: Guide | Problem, chars: int) -> None:
+        size_bytes = _ENTRY_BYTES + 4 * chars
+        self._kept[key] = _Kept(verdict, size_bytes)
+        self._size_bytes += size_bytes
+        while self._size_bytes > self._max_bytes:
+            _, oldest = self._kept.popitem(last=False)
+            self._size_bytes -= oldest.size_bytes

@@ -1,0 +1,74 @@
+"""What a wish for an answer's form goes together with, and what prep has to know of it. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from refloat.generation.answer_format import format_of
+from refloat.generation.request import ChatPrompt, GenerationRequest, Prompt
+from refloat.parsing.answer import TAIL_TOKENS
+from refloat.parsing.families import GPT_OSS, REASONING_FAMILIES
+from refloat.parsing.reasoning.tagged import prompt_opens
+from refloat.parsing.vocabulary import Vocabulary
+from refloat.supervisor.fleet import ModelFacts
+from refloat.wire.guide import GuideKind, GuideRequest, ReasoningSpan
+from refloat.wire.problem import ProblemError, ProblemKind
+
+
+def check_wish(request: GenerationRequest, facts: ModelFacts) -> None:
+    """What can be judged before the grammar is made. Raises `ProblemError`."""
+    wish, said = request.guide, request.sampling
+    if wish is None:
+        return
+    if not facts.capabilities.guided:
+        raise _unsupported(wish.param, "this model's engine cannot hold answers to a grammar")
+    clashes = {
+        "echo": request.echo,
+        "ignore_eos": said.ignore_eos,
+        "min_tokens": said.min_tokens > 0,
+    }
+    for field, is_set in clashes.items():
+        if is_set:
+            message = f"{field} and {wish.param} exclude each other."
+            raise ProblemError.of(ProblemKind.INVALID_REQUEST, message, param=field)
+    if not facts.eos_token_ids and not said.stop_token_ids:
+        raise _unsupported(wish.param, "no token is known that would end this model's answer")
+    form = format_of(facts)
+    is_chat = any(isinstance(prompt, ChatPrompt) for prompt in request.prompts)
+    if is_chat and GPT_OSS in (form.reasoning, form.tools) and wish.kind is not GuideKind.CALLS:
+        raise _unsupported(wish.param, "not in this model's format of answers (channels)")
+    if wish.kind is not GuideKind.CALLS and any(map(_has_tools, request.prompts)):
+        raise _unsupported(
+            wish.param,
+            "not beside tools that the model may call: send tool_choice none or required",
+        )
+
+
+def wish_for(
+    wish: GuideRequest,
+    prompt: Prompt,
+    ids: Sequence[int],
+    facts: ModelFacts,
+    vocabulary: Vocabulary,
+) -> GuideRequest:
+    """The wish with what is known of the model: how it writes calls, and what may stand before the
+    answer proper. `ids` are the prompt's."""
+    if not isinstance(prompt, ChatPrompt):
+        return wish
+    form = format_of(facts)
+    if wish.kind is GuideKind.CALLS:
+        wish = msgspec.structs.replace(wish, family=form.tools)
+    tags = REASONING_FAMILIES[form.reasoning].tags if form.reasoning is not None else None
+    if tags is None:
+        return wish
+    opened = prompt_opens(tags, vocabulary.tail_text(ids[-TAIL_TOKENS:]))
+    span = ReasoningSpan(tags.opens, tags.closes, is_open=opened)
+    return msgspec.structs.replace(wish, reasoning=span)
+
+
+def _has_tools(prompt: Prompt) -> bool:
+    return isinstance(prompt, ChatPrompt) and bool(prompt.tools)
+
+
+def _unsupported(param: str, why: str) -> ProblemError:
+    return ProblemError.of(ProblemKind.UNSUPPORTED_VALUE, f"{param}: {why}.", param=param)

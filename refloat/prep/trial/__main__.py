@@ -1,0 +1,5 @@
+"""`python -m refloat.prep.trial`"""
+
+from refloat.prep.trial.program import main
+
+main()

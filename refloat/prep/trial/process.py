@@ -1,0 +1,112 @@
+"""One throw-away child as prep holds it: asked, watched against a clock, killed. Decides nothing."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from refloat.prep.trial.program import Trial
+from refloat.wire.frame import FrameError
+from refloat.wire.messages import Hello
+from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
+from refloat.wire.prep_messages import Guided, PrepRefused
+
+FromTrial = Hello | Guided | PrepRefused
+
+COMMAND = (sys.executable, "-m", "refloat.prep.trial")
+_LOOK_S = 0.02
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class ChildGoneError(Exception):
+    """It has ended by itself: a crash, or memory that it was not given."""
+
+
+class TooExpensiveError(Exception):
+    """Time is up."""
+
+    def __init__(self, *, by_clock: bool) -> None:
+        """`by_clock`: the machine gave it little of the processor, so nothing is known of the job."""
+        super().__init__()
+        self.by_clock = by_clock
+
+
+class TrialProcess:
+    """Spawned at once; ready once it has said so. One job at a time."""
+
+    def __init__(self, arguments: Sequence[str], *, command: Sequence[str] = COMMAND) -> None:
+        ours, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen(
+                [*command, "--link-fd", str(theirs.fileno()), *arguments],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                # few arenas: what threads reserve counts against its limit of address space
+                env={**os.environ, "MALLOC_ARENA_MAX": "2"},
+            )
+        finally:
+            theirs.close()
+        self._pipe: Pipe[FromTrial] = Pipe(ours.detach(), FromTrial)
+        self._is_ready = False
+
+    @property
+    def pid(self) -> int:
+        """Of the child."""
+        return self._process.pid
+
+    def wait_ready(self, limit_s: float) -> None:
+        """Raises `ChildGoneError`, and `TooExpensiveError` if it does not come up in time."""
+        if not self._is_ready:
+            self._heard(time.monotonic() + limit_s, cpu_until_s=None)
+            self._is_ready = True
+
+    def ask(self, job: Trial, *, cpu_s: float, wall_s: float) -> Guided | PrepRefused:
+        """Its answer. Raises `ChildGoneError` and `TooExpensiveError`; it is of no use then."""
+        until_s = time.monotonic() + wall_s
+        try:
+            self._pipe.send(job)
+        except LinkClosedError:
+            raise ChildGoneError from None
+        heard = self._heard(until_s, cpu_until_s=self._cpu_s() + cpu_s)
+        if isinstance(heard, Hello):
+            raise ChildGoneError
+        return heard
+
+    def resident_bytes(self) -> int:
+        """Memory that it has; 0 if it is gone."""
+        try:
+            return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * _PAGE_BYTES
+        except (OSError, IndexError):
+            return 0
+
+    def kill(self) -> None:
+        """End it, whatever it is doing, and reap it."""
+        self._process.kill()
+        self._process.wait()
+        self._pipe.close()
+
+    def _heard(self, until_s: float, *, cpu_until_s: float | None) -> FromTrial:
+        while True:
+            try:
+                message = self._pipe.recv(_LOOK_S)
+            except FrameError:
+                raise ChildGoneError from None
+            if isinstance(message, EndOfLink):
+                raise ChildGoneError
+            if message is not None:
+                return message
+            if cpu_until_s is not None and self._cpu_s() > cpu_until_s:
+                raise TooExpensiveError(by_clock=False)
+            if time.monotonic() > until_s:
+                raise TooExpensiveError(by_clock=True)
+
+    def _cpu_s(self) -> float:
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S

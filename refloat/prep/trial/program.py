@@ -1,0 +1,142 @@
+"""The throw-away child: makes grammars of wishes and tries them, one after another, until it is ended.
+
+python -m refloat.prep.trial --link-fd N --tokenizer openvino --model-path P --vocab-size V
+
+Nobody tidies up after it: what takes too long or too much is killed with it (`process.py`).
+"""
+
+import argparse
+import os
+import re
+import resource
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from refloat.grammar.errors import GrammarError
+from refloat.prep.trial.error import CompileError
+from refloat.prep.trial.making import ebnf_of, rest_of
+from refloat.wire.child import report, settle
+from refloat.wire.exit_codes import ChildExit
+from refloat.wire.frame import FrameError
+from refloat.wire.guide import Guide
+from refloat.wire.messages import PROTOCOL_VERSION, Hello
+from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
+from refloat.wire.prep_messages import Guided, MakeGuide, PrepRefused, ResumeGuide
+from refloat.wire.problem import Problem, ProblemKind
+
+PROGRAM = "refloat-trial"
+#: The kernel takes it before anybody else.
+_OOM_SCORE = 1000
+_NICE = 5
+#: What it may grow by, from where it stands with its tables built. Address space: what a grammar
+#: takes is mapped at once.
+GROWTH_BYTES = 1 << 30
+#: A grammar's own text beyond this was made of something that should have been refused before.
+MAX_EBNF_CHARS = 1 << 20
+
+Trial = MakeGuide | ResumeGuide
+Compile = Callable[[str], float]
+
+_BUILD_PATH = re.compile(r"\[\d\d:\d\d:\d\d\]\s+|(?:/[^\s/:]+)+\.(?:cc|cpp|h):\d+:?\s*")
+_MOST_SAID = 300
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run it; leaves without destructors."""
+    parser = argparse.ArgumentParser(prog="refloat.prep.trial")
+    parser.add_argument("--link-fd", type=int, required=True)
+    parser.add_argument("--tokenizer", required=True)
+    parser.add_argument("--model-path", default="")
+    parser.add_argument("--vocab-size", type=int, default=0)
+    options = parser.parse_args(arguments)
+    code = ChildExit.INTERNAL
+    try:
+        code = _serve(options)
+    except (FrameError, LinkClosedError):
+        code = ChildExit.ASKED
+    except BaseException:  # noqa: BLE001 - reported; the process ends here whatever it was
+        report(PROGRAM, traceback.format_exc())
+    os._exit(code)
+
+
+def _serve(options: argparse.Namespace) -> ChildExit:
+    has_parent = settle(PROGRAM, oom_score=_OOM_SCORE)
+    pipe: Pipe[Trial] = Pipe(options.link_fd, Trial)
+    if not has_parent:
+        return ChildExit.ORPHANED
+    os.nice(_NICE)
+    compile_ = _compiler(options)
+    _limit_memory()
+    pipe.send(Hello(PROTOCOL_VERSION, os.getpid(), "trial"))
+    while True:
+        job = pipe.recv()
+        if isinstance(job, EndOfLink):
+            return ChildExit.ASKED
+        if job is not None:
+            pipe.send(answer(job, compile_))
+
+
+def _compiler(options: argparse.Namespace) -> Compile:
+    if options.tokenizer != "openvino":
+        return lambda ebnf: 0.0
+    # Imported here, since the scripted model has to do without these libraries.
+    from refloat.prep.trial.compiler import GrammarCompiler
+
+    return GrammarCompiler(Path(options.model_path), options.vocab_size).compile
+
+
+def _limit_memory() -> None:
+    with open("/proc/self/statm", "rb") as pages:
+        size_bytes = int(pages.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = size_bytes + GROWTH_BYTES
+    if hard != resource.RLIM_INFINITY:
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def answer(job: Trial, compile_: Compile) -> Guided | PrepRefused:
+    """Do one job. What cannot be done is refused, in the caller's terms."""
+    try:
+        ebnf = _text_of(job)
+        if ebnf is None:
+            return Guided(job.job, None)
+        if len(ebnf) > MAX_EBNF_CHARS:
+            raise GrammarError("it comes to too large a grammar")
+        return Guided(job.job, Guide(ebnf, compile_(ebnf)))
+    except GrammarError as error:
+        return refused(job, error.message, error.path)
+    except RecursionError:
+        return refused(job, "it is nested too deeply")
+    except MemoryError:
+        return refused(job, "it needs too much memory")
+    except CompileError as error:
+        return refused(job, _words(str(error)))
+    except Exception as error:  # noqa: BLE001 - reported; of the wish nothing is told, it is a caller's
+        frames = traceback.extract_tb(error.__traceback__)[-4:]
+        where = ", ".join(f"{frame.name}:{frame.lineno}" for frame in frames)
+        report(PROGRAM, f"{type(error).__name__} in {where}")
+        text = "The answer's form could not be prepared; this is a server error."
+        return PrepRefused(job.job, Problem(ProblemKind.INTERNAL_ERROR, text))
+
+
+def refused(job: Trial, why: str, path: Sequence[str] = ()) -> PrepRefused:
+    """The refusal of a job, with the field of the caller's that is at fault."""
+    param = "" if isinstance(job, ResumeGuide) else job.wish.param
+    param = ".".join(part for part in (param, *path) if part)
+    text = f"{param}: {why}." if param else f"{why}."
+    return PrepRefused(job.job, Problem(ProblemKind.INVALID_REQUEST, text, param=param or None))
+
+
+def _text_of(job: Trial) -> str | None:
+    if isinstance(job, ResumeGuide):
+        return rest_of(job.guide, job.emitted)
+    return ebnf_of(job.wish)
+
+
+def _words(text: str) -> str:
+    """An engine's message without the paths of the machine it was built on, on one line."""
+    words = " ".join(_BUILD_PATH.sub("", text).split())
+    return f"the grammar engine does not take it: {words[:_MOST_SAID]}".rstrip(". ")
