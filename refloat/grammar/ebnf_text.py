@@ -18,7 +18,7 @@ from refloat.grammar.pruning import pruned
 _ROOT = "root"
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: The engine reads these as words of its own.
-_TAKEN = frozenset(
+_TAKEN = frozenset[str](
     (
         *("true", "false", "TagDispatch", "Token", "ExcludeToken", "TokenTagDispatch"),
         *("Regex", "Substring", _ROOT),
@@ -38,7 +38,7 @@ def ebnf_text(rules: Mapping[str, Node], start: str) -> str:
 
 def _names(rules: Mapping[str, Node], start: str) -> dict[str, str]:
     names = {start: _ROOT}
-    used = set(_TAKEN)
+    used = set[str](_TAKEN)
     for name in rules:
         if name not in names and _PLAIN_NAME.fullmatch(name) and name not in used:
             names[name] = name

@@ -85,6 +85,13 @@ def _number() -> Node:
     )
 
 
+def spelled(char: str) -> Node:
+    """A character as it stands in a string."""
+    if char in SHORT_ESCAPES:
+        return Literal("\\" + SHORT_ESCAPES[char])
+    return Literal(char) if char in PLAIN else Literal(f"\\u{ord(char):04x}")
+
+
 def object_of(members: Node) -> Node:
     """Braces around members, which may be nothing."""
     return _enclosed("{", members, "}")

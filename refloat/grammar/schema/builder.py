@@ -32,8 +32,8 @@ class SchemaBuilder:
             "string": strings.string_node,
             "integer": numbers.integer_node,
             "number": numbers.number_node,
-            "boolean": lambda *_: json_text.BOOLEAN,
-            "null": lambda *_: json_text.NULL,
+            "boolean": lambda _schema, _path: json_text.BOOLEAN,
+            "null": lambda _schema, _path: json_text.NULL,
         }
 
     def build(self) -> Node:

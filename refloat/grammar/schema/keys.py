@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from refloat.grammar.json_text import PLAIN, QUOTE, SHORT_ESCAPES
+from refloat.grammar.json_text import PLAIN, QUOTE, SHORT_ESCAPES, spelled
 from refloat.grammar.nodes import (
     NEVER,
     CharClass,
@@ -46,13 +46,6 @@ def _but(builder: "SchemaBuilder", tree: _Tree, anything: Node) -> Node:
         sequence(spelled(char), _but(builder, tree[char], anything)) for char in sorted(known)
     )
     return builder.add_rule(choice(*options))
-
-
-def spelled(char: str) -> Node:
-    """A character as it stands in a string."""
-    if char in SHORT_ESCAPES:
-        return Literal("\\" + SHORT_ESCAPES[char])
-    return Literal(char) if char in PLAIN else Literal(f"\\u{ord(char):04x}")
 
 
 def _character(but: set[str]) -> Node:

@@ -1,20 +1,161 @@
-"""Strings: their length, pattern and format."""
+"""Strings: their length, pattern and format.
+
+Of a character that JSON can write in several ways, patterns allow one: itself, or its short escape.
+"""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from refloat.grammar.errors import GrammarError
-from refloat.grammar.json_text import CHAR, QUOTE, STRING
-from refloat.grammar.nodes import Node, repeat, sequence
+from refloat.grammar.json_text import CHAR, QUOTE, SHORT_ESCAPES, STRING, spelled
+from refloat.grammar.nodes import (
+    LAST_CHAR,
+    CharClass,
+    Choice,
+    Literal,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    char_class,
+    choice,
+    repeat,
+    sequence,
+)
+from refloat.grammar.regex import alternatives
+from refloat.grammar.schema.formats import FORMATS
 from refloat.grammar.schema.keywords import Path, bounds
+
+_ANY = char_class(((0, LAST_CHAR),))
+
+
+class _Lengths(NamedTuple):
+    least: int
+    most: int | None
 
 
 def string_node(schema: Mapping[str, Any], path: Path) -> Node:
     """What the keywords of strings allow. Raises `GrammarError`."""
     least, most = bounds(schema, "minLength", "maxLength", path)
-    for key in ("pattern", "format"):
-        if schema.get(key) is not None:
-            raise GrammarError(f"{key} is not supported yet", (*path, key))
-    if least == 0 and most is None:
-        return STRING
-    return sequence(QUOTE, repeat(CHAR, least, most), QUOTE)
+    pattern, key = _pattern(schema, path)
+    if pattern is None:
+        chars = repeat(CHAR, least, most)
+        return STRING if chars == repeat(CHAR) else sequence(QUOTE, chars, QUOTE)
+    try:
+        node = _searched(pattern) if key == "pattern" else _whole(pattern)
+    except GrammarError as error:
+        raise GrammarError(error.message, (*path, key)) from None
+    node = _of_length(node, _Lengths(least, most), path)
+    return sequence(QUOTE, _as_json(node), QUOTE)
+
+
+def _pattern(schema: Mapping[str, Any], path: Path) -> tuple[str | None, str]:
+    """The regular expression that holds, and the keyword that it comes from."""
+    pattern, name = schema.get("pattern"), schema.get("format")
+    if name is not None and name not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise GrammarError(f"this format is not supported; there are {known}", (*path, "format"))
+    known_format = None if name is None else FORMATS[name]
+    if pattern is None:
+        return known_format, "format"
+    if not isinstance(pattern, str):
+        raise GrammarError("a pattern is text", (*path, "pattern"))
+    if known_format is not None:
+        raise GrammarError("pattern and format together are not supported", (*path, "format"))
+    return pattern, "pattern"
+
+
+def _whole(pattern: str) -> Node:
+    return choice(*(node for _, node, _ in alternatives(pattern)))
+
+
+def _searched(pattern: str) -> Node:
+    """Any text in which the pattern is found."""
+    options: list[Node] = []
+    for begins, node, ends in alternatives(pattern):
+        before = () if begins else (repeat(_ANY),)
+        behind = () if ends else (repeat(_ANY),)
+        options.append(sequence(*before, node, *behind))
+    return choice(*options)
+
+
+def _of_length(node: Node, wanted: _Lengths, path: Path) -> Node:
+    """The words of a node that are neither too short nor too long."""
+    found = _lengths(node)
+    if found.least >= wanted.least and _within(found.most, wanted.most):
+        return node
+    if isinstance(node, Repeat) and isinstance(node.node, CharClass):
+        least = max(node.least, wanted.least)
+        limits = [limit for limit in (node.most, wanted.most) if limit is not None]
+        if limits and min(limits) < least:
+            raise GrammarError("no text is allowed by both pattern and length", path)
+        return repeat(node.node, least, min(limits, default=None))
+    raise GrammarError("a length beside this pattern or format is not supported", path)
+
+
+def _within(most: int | None, limit: int | None) -> bool:
+    return limit is None or (most is not None and most <= limit)
+
+
+def _lengths(node: Node) -> _Lengths:
+    """Characters of the words of a node. References occur in no pattern."""
+    match node:
+        case Literal(text):
+            return _Lengths(len(text), len(text))
+        case CharClass() | Reference():
+            return _Lengths(1, 1)
+        case Sequence(parts):
+            found = [_lengths(part) for part in parts]
+            return _Lengths(sum(f.least for f in found), _sum([f.most for f in found]))
+        case Choice(options):
+            found = [_lengths(option) for option in options]
+            mosts = [f.most for f in found]
+            return _Lengths(min(f.least for f in found), None if None in mosts else _most(mosts))
+        case Repeat(inner, least, most):
+            one = _lengths(inner)
+            whole = None if most is None or one.most is None else most * one.most
+            return _Lengths(least * one.least, 0 if one.most == 0 else whole)
+
+
+def _sum(mosts: list[int | None]) -> int | None:
+    return None if None in mosts else sum(most or 0 for most in mosts)
+
+
+def _most(mosts: list[int | None]) -> int:
+    return max(most or 0 for most in mosts)
+
+
+def _as_json(node: Node) -> Node:
+    """The text of a node as it stands between a JSON string's quotes."""
+    match node:
+        case Literal(text):
+            return sequence(*map(spelled, text))
+        case CharClass():
+            return CHAR if node == _ANY else _class_as_json(node)
+        case Sequence(parts):
+            return sequence(*map(_as_json, parts))
+        case Choice(options):
+            return choice(*map(_as_json, options))
+        case Repeat(inner, least, most):
+            return repeat(_as_json(inner), least, most)
+        case Reference():
+            return node
+
+
+def _class_as_json(node: CharClass) -> Node:
+    plain = [piece for first, last in node.ranges for piece in _plain_pieces(first, last)]
+    escaped = [
+        spelled(chr(code))
+        for first, last in node.ranges
+        for code in (*range(first, min(last, 0x1F) + 1), 0x22, 0x5C)
+        if first <= code <= last and (code < 0x20 or chr(code) in SHORT_ESCAPES)
+    ]
+    return choice(*((char_class(plain),) if plain else ()), *escaped)
+
+
+def _plain_pieces(first: int, last: int) -> list[tuple[int, int]]:
+    pieces = [
+        (max(first, low), min(last, high))
+        for low, high in ((0x20, 0x21), (0x23, 0x5B), (0x5D, LAST_CHAR))
+    ]
+    return [(low, high) for low, high in pieces if low <= high]

@@ -1,0 +1,42 @@
+"""Formats of strings, as regular expressions of the whole string. What they allow is always right."""
+
+_YEAR = r"(?:000[1-9]|00[1-9]\d|0[1-9]\d{2}|[1-9]\d{3})"
+_LEAP = r"(?:\d{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
+_DATE = (
+    rf"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12]\d|3[01])|(?:0[469]|11)-(?:0[1-9]|[12]\d|30)"
+    rf"|02-(?:0[1-9]|1\d|2[0-8]))|{_LEAP}-02-29)"
+)
+_OFFSET = r"(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
+_TIME = rf"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?{_OFFSET}"
+_DAYS = r"(?:\d{1,9}D|\d{1,9}M(?:\d{1,9}D)?|\d{1,9}Y(?:\d{1,9}M(?:\d{1,9}D)?)?)"
+_CLOCK = r"T(?:\d{1,9}S|\d{1,9}M(?:\d{1,9}S)?|\d{1,9}H(?:\d{1,9}M(?:\d{1,9}S)?)?)"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,28}[A-Za-z0-9])?"
+_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,30}"
+_BYTE = r"(?:25[0-5]|2[0-4]\d|1\d{2}|[1-9]?\d)"
+_IPV4 = rf"{_BYTE}(?:\.{_BYTE}){{3}}"
+_H16 = r"[0-9A-Fa-f]{1,4}"
+_PCHAR = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
+_HOST = rf"{_LABEL}(?:\.{_LABEL}){{0,6}}"
+_IPV6 = "|".join(
+    [rf"{_H16}(?::{_H16}){{7}}", "::"]
+    + [rf"(?:{_H16}:){{1,{left}}}(?::{_H16}){{1,{7 - left}}}" for left in range(1, 7)]
+    + [rf"(?:{_H16}:){{1,7}}:", rf":(?::{_H16}){{1,7}}"]
+)
+
+FORMATS: dict[str, str | None] = {
+    "date": _DATE,
+    "time": _TIME,
+    "date-time": f"{_DATE}T{_TIME}",
+    "duration": rf"P(?:\d{{1,9}}W|{_DAYS}(?:{_CLOCK})?|{_CLOCK})",
+    "uuid": r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
+    "email": rf"{_ATOM}(?:\.{_ATOM})?@{_LABEL}(?:\.{_LABEL}){{1,4}}",
+    "hostname": _HOST,
+    "ipv4": _IPV4,
+    "ipv6": _IPV6,
+    "uri": (
+        rf"[A-Za-z][A-Za-z0-9+.-]{{1,15}}://(?:{_HOST}|{_IPV4})(?::[1-9]\d{{0,3}})?"
+        rf"(?:/{_PCHAR}*)*(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
+    ),
+    "password": None,
+}
+"""By name; `None`: it says nothing about the text."""
