@@ -105,6 +105,8 @@ class AlphabetPrep:
         self.resumed: list[str] = []
         """Texts whose rest was asked for."""
         self.hopeless: set[str] = set()
+        self.may_make = asyncio.Event()
+        self.may_make.set()
         self.may_resume = asyncio.Event()
         self.may_resume.set()
 
@@ -114,6 +116,7 @@ class AlphabetPrep:
 
     async def make_guide(self, wish: GuideRequest) -> Guide:
         self.wishes.append(wish)
+        await self.may_make.wait()
         if self.guide_problem is not None:
             raise self.guide_problem.raised()
         return Guide(f"root ::= {wish.text}")

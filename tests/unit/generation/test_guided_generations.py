@@ -1,0 +1,295 @@
+"""Generations that are held to a form: what is refused, what is made once, and how they are resumed."""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from refloat.generation.events import FinishReason
+from refloat.generation.limits import Limits
+from refloat.generation.preemption import Running, Shares, victim_of_shortage
+from refloat.generation.request import ChatPrompt
+from refloat.generation.wishes import wish_for
+from refloat.parsing.vocabulary import Vocabulary
+from refloat.wire.guide import Guide, GuideKind, GuideRequest, ReasoningSpan
+from refloat.wire.messages import Capabilities, pack_ids
+from refloat.wire.prep_messages import TokenTable
+from refloat.wire.problem import Problem, ProblemKind
+from tests.unit.generation.conftest import ENDS_AT, Stage, text_of
+
+PROMPT = (1, 2, 3)
+WISH = GuideRequest(GuideKind.REGEX, "x", "guided_regex")
+GUIDE = Guide("root ::= x")
+CHAT = ChatPrompt(messages=[{"role": "user", "content": "abc"}])
+THINKS = {"template_text": "<think> {{ '</think>' }} enable_thinking", "reasoning_parser": "think"}
+
+
+@pytest.fixture
+def guided(stage_of: type[Stage]) -> Stage:
+    made = stage_of(capabilities=Capabilities(guided=True))
+    made.ready()
+    return made
+
+
+async def turns(count: int = 10) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"echo": True}, "echo"),
+        ({"ignore_eos": True, "stop_token_ids": (3,)}, "ignore_eos"),
+        ({"min_tokens": 2}, "min_tokens"),
+    ],
+)
+def test_guide_beside_what_it_cannot_go_with_is_refused(
+    guided: Stage, fields: dict[str, Any], param: str
+) -> None:
+    problem = asyncio.run(guided.refusal(PROMPT, guide=WISH, **fields))
+    assert (problem.kind, problem.param) == (ProblemKind.INVALID_REQUEST, param)
+    assert guided.prep.wishes == []
+    guided.assert_clean()
+
+
+def test_guide_on_an_engine_without_grammars_is_refused(stage: Stage) -> None:
+    problem = asyncio.run(stage.refusal(PROMPT, guide=WISH))
+    assert (problem.kind, problem.param) == (ProblemKind.UNSUPPORTED_VALUE, "guided_regex")
+
+
+def test_guide_without_a_token_that_could_end_the_answer_is_refused(stage_of: type[Stage]) -> None:
+    stage = stage_of(capabilities=Capabilities(guided=True), eos_token_ids=())
+    stage.ready()
+    problem = asyncio.run(stage.refusal(PROMPT, guide=WISH))
+    assert (problem.kind, problem.param) == (ProblemKind.UNSUPPORTED_VALUE, "guided_regex")
+
+
+def test_guide_reaches_the_engine_and_is_made_once_for_all_who_ask_the_same(guided: Stage) -> None:
+    async def scene() -> None:
+        first, second = await asyncio.gather(*(guided.submit(PROMPT, guide=WISH) for _ in "ab"))
+        third = await guided.submit(PROMPT, guide=WISH)
+        assert guided.replica is not None
+        assert [add.params.guide for add in guided.replica.adds] == [GUIDE] * 3
+        assert guided.prep.wishes == [WISH]
+        for session in (first, second, third):
+            assert (await guided.finish(session)).reasons() == {0: FinishReason.LENGTH}
+        guided.assert_clean()
+
+    asyncio.run(scene())
+
+
+def test_refused_wish_is_refused_again_without_another_trial(guided: Stage) -> None:
+    refusal = Problem(ProblemKind.INVALID_REQUEST, "no", param="guided_regex")
+    guided.prep.guide_problem = refusal
+
+    async def scene() -> None:
+        for _ in range(2):
+            assert await guided.refusal(PROMPT, guide=WISH) == refusal
+
+    asyncio.run(scene())
+    assert len(guided.prep.wishes) == 1
+
+
+def test_wish_that_could_not_be_tried_is_tried_again(guided: Stage) -> None:
+    guided.prep.guide_problem = Problem(ProblemKind.OVERLOADED, "busy")
+
+    async def scene() -> None:
+        await guided.refusal(PROMPT, guide=WISH)
+        guided.prep.guide_problem = None
+        session = await guided.submit(PROMPT, guide=WISH)
+        await guided.finish(session)
+
+    asyncio.run(scene())
+    assert len(guided.prep.wishes) == 2
+
+
+def test_who_waits_for_the_same_trial_does_not_go_with_the_first_who_asked(guided: Stage) -> None:
+    guided.prep.yields = 3
+
+    async def scene() -> None:
+        guided.prep.may_make.clear()
+        first = asyncio.ensure_future(guided.submit(PROMPT, guide=WISH))
+        second = asyncio.ensure_future(guided.submit(PROMPT, guide=WISH))
+        await turns()
+        first.cancel()
+        await turns()
+        guided.prep.may_make.set()
+        await guided.finish(await second)
+
+    asyncio.run(scene())
+    assert len(guided.prep.wishes) == 1
+
+
+@pytest.mark.parametrize(("tail", "is_open"), [("abc", False), ("abc<think>\n", True)])
+def test_reasoning_model_may_reason_before_the_form(
+    stage_of: type[Stage], tail: str, is_open: bool
+) -> None:
+    stage = stage_of(capabilities=Capabilities(guided=True), **THINKS)
+    blob = [*"abc", "<think>", "\n"]
+    table = TokenTable("".join(blob).encode(), pack_ids([len(text) for text in blob]), (3,))
+    ids = {"abc": [0, 1, 2], "abc<think>\n": [0, 1, 2, 3, 4]}[tail]
+    wish = wish_for(WISH, CHAT, ids, stage.facts, Vocabulary.from_table(table))
+    span = ReasoningSpan("<think>", "</think>", is_open=is_open)
+    assert wish == msgspec.structs.replace(WISH, reasoning=span)
+
+
+# --- resuming -------------------------------------------------------------------------------------
+
+
+def test_guided_generation_goes_on_with_what_its_guide_leaves(guided: Stage) -> None:
+    async def scene() -> None:
+        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
+        guided.step(2)
+        said = text_of(PROMPT, 2)
+        guided.prep.may_resume.clear()
+        guided.lose()
+        replica = guided.ready()
+        await turns()
+        assert replica.adds == []  # it may not go on before its rest is known
+        other = await guided.submit((4, 5))
+        assert len(replica.adds) == 1  # and nobody waits for it
+        guided.prep.may_resume.set()
+        await turns()
+        assert guided.prep.resumed == [said]
+        assert replica.adds[1].params.guide == Guide(f"{GUIDE.ebnf} without {said}")
+        answer = await guided.finish(session)
+        assert answer.text() == text_of(PROMPT, 6)
+        await guided.read(other)
+        guided.assert_clean()
+
+    asyncio.run(scene())
+
+
+def test_each_further_loss_begins_from_the_first_guide_again(guided: Stage) -> None:
+    async def scene() -> None:
+        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
+        for count in (1, 3):
+            guided.step(count - len(session.choices[0].journal.emitted))
+            guided.lose()
+            replica = guided.ready()
+            await turns()
+            expected = Guide(f"{GUIDE.ebnf} without {text_of(PROMPT, count)}")
+            assert replica.adds[-1].params.guide == expected
+        assert (await guided.finish(session)).text() == text_of(PROMPT, 6)
+
+    asyncio.run(scene())
+
+
+def test_guided_generation_lost_before_its_first_token_keeps_its_guide(guided: Stage) -> None:
+    async def scene() -> None:
+        session = await guided.submit(PROMPT, guide=WISH)
+        guided.lose()
+        replica = guided.ready()
+        assert replica.adds[0].params.guide == GUIDE
+        await guided.finish(session)
+        assert guided.prep.resumed == []
+
+    asyncio.run(scene())
+
+
+def test_guided_generation_without_a_rest_ends_with_the_typed_error(guided: Stage) -> None:
+    async def scene() -> None:
+        guided.prep.hopeless = {text_of(PROMPT, 2)}
+        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
+        guided.step(2)
+        guided.lose()
+        guided.ready()
+        await turns()
+        problem = (await guided.read(session)).problem
+        assert problem.kind is ProblemKind.ENGINE_ERROR
+        assert (problem.resumable, problem.tokens_emitted) == (False, 2)
+        guided.assert_clean()
+
+    asyncio.run(scene())
+
+
+def test_client_that_leaves_while_the_rest_is_made_leaves_nothing(guided: Stage) -> None:
+    async def scene() -> None:
+        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
+        guided.step(2)
+        guided.prep.may_resume.clear()
+        guided.lose()
+        await turns()
+        session.cancel()
+        guided.prep.may_resume.set()
+        await turns()
+        replica = guided.ready()
+        await turns()
+        assert replica.adds == []
+        guided.assert_clean()
+
+    asyncio.run(scene())
+
+
+def test_suspected_guided_generation_is_tried_alone_once_its_rest_is_known(guided: Stage) -> None:
+    async def scene() -> None:
+        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
+        number = session.choices[0].journal.generation
+        guided.step(2)
+        guided.fault(number)
+        assert guided.ready().adds == []
+        await turns()
+        guided.fault(number)
+        replica = guided.ready()  # alone now, at the same place: what its guide leaves is known
+        assert len(replica.adds) == 1
+        assert guided.prep.resumed == [text_of(PROMPT, 2)]
+        assert (await guided.finish(session)).text() == text_of(PROMPT, 6)
+
+    asyncio.run(scene())
+
+
+def test_guided_ones_are_stopped_last() -> None:
+    running = [
+        Running(1, "t"),
+        Running(2, "t", is_sampled=True),
+        Running(3, "t", is_sampled=True, is_guided=True),
+    ]
+    assert victim_of_shortage(running, Shares({"t": 3}, {})) == 2
+
+
+def test_guided_answer_that_ends_by_itself_ends_with_stop(guided: Stage) -> None:
+    async def scene() -> None:
+        session = await guided.submit((ENDS_AT, 3), max_tokens=9, guide=WISH,
+                                      include_stop_str_in_output=True)  # fmt: skip
+        answer = await guided.finish(session)
+        assert answer.reasons() == {0: FinishReason.STOP}
+        assert answer.text() == text_of((ENDS_AT, 3), 3)  # and no control mark behind it
+
+    asyncio.run(scene())
+
+
+def test_resumer_that_breaks_is_heard_of(guided: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(guide: Guide, emitted: str) -> Guide:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(guided.prep, "resume_guide", broken)
+
+    async def scene() -> None:
+        await guided.submit(PROMPT, max_tokens=6, guide=WISH)
+        guided.step(2)
+        guided.lose()
+        await turns()
+        with pytest.raises(RuntimeError, match="a defect"):
+            guided.dispatch.sweep()
+
+    asyncio.run(scene())
+
+
+def test_limits_are_those_of_everybody(stage_of: type[Stage]) -> None:
+    """A generation whose rest is never told of is held no longer than others are."""
+    limits = Limits(hold_timeout_s=5)
+    stage = stage_of(capabilities=Capabilities(guided=True), limits=limits)
+    stage.ready()
+
+    async def scene() -> None:
+        session = await stage.submit(PROMPT, max_tokens=6, guide=WISH)
+        stage.step(2)
+        stage.prep.may_resume.clear()
+        stage.lose()
+        stage.clock.pass_s(6)
+        stage.dispatch.sweep()
+        assert (await stage.read(session)).problem.kind is ProblemKind.MODEL_RECOVERING
+
+    asyncio.run(scene())
