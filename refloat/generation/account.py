@@ -10,7 +10,7 @@ from refloat.generation.answer_lengths import AnswerLengths
 from refloat.generation.choice import Choice
 from refloat.generation.preemption import Running
 from refloat.generation.prefix import PrefixIndex
-from refloat.generation.scheduler import Room, load, longest
+from refloat.generation.scheduler import Room, longest
 from refloat.kv.blocks import BlockLedger
 from refloat.kv.forecast import Load
 from refloat.supervisor.fleet import Replica
@@ -65,6 +65,9 @@ class ReplicaAccount:
         self._unstarted: dict[Key, int] = {}
         self._unstarted_tokens = 0
         self._is_crowded = False
+        self.changes = 0
+        """Grows with all that may let somebody in who had to wait before: somebody has begun, was
+        given up, or is gone, or blocks are free."""
 
     @property
     def held(self) -> int:
@@ -127,7 +130,13 @@ class ReplicaAccount:
     def observe(self, used_blocks: int) -> bool:
         """What the engine had in use in a step, before that step's tokens are counted. `False`: it
         does not share what it is believed to share."""
-        return self.ledger is None or self.ledger.observe(used_blocks)
+        ledger = self.ledger
+        if ledger is None:
+            return True
+        before = ledger.used
+        is_believed = ledger.observe(used_blocks)
+        self.changes += ledger.used < before
+        return is_believed
 
     def grew(self, key: Key, ids: Sequence[int]) -> None:
         """The attempt has brought tokens; with the first its prompt has been computed."""
@@ -141,6 +150,7 @@ class ReplicaAccount:
         key = (choice.journal.generation, choice.journal.attempt)
         if self.owner(key) is choice:
             self._given_up.add(key)
+            self.changes += 1
             if self.ledger is not None:
                 self.ledger.leave(key)
             self.replica.send(Cancel(*key))
@@ -151,6 +161,7 @@ class ReplicaAccount:
         if choice is None:
             return
         self._is_crowded = False
+        self.changes += 1
         if self.ledger is not None:
             self.ledger.release(key)
         is_computed = key not in self._unstarted
@@ -214,12 +225,15 @@ class ReplicaAccount:
         ]
 
     def _load(self, key: Key, choice: Choice, ledger: BlockLedger) -> Load:
-        it = choice.waiting(self._lengths)
-        left = it.left + self._steps + _HEARD_AFTER
-        return load(it.tokens, ledger.common_of(key), left, it.most, ledger)
+        journal = choice.journal
+        shared = ledger.common_of(key) * ledger.block_size
+        left = choice.expected_left_among_many(self._lengths) + self._steps + _HEARD_AFTER
+        tokens = len(journal.prompt) + len(journal.emitted)
+        return Load(tokens - shared, left, journal.tokens_needed - shared)
 
     def _started(self, key: Key) -> None:
         self._unstarted_tokens -= self._unstarted.pop(key)
+        self.changes += 1
         choice = self._held.get(key)
         if choice is not None and self._prefix is not None:
             self._prefix.insert(choice.chain.hashes(self._prefix.block_size))

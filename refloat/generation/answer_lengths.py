@@ -7,11 +7,23 @@ costs a preemption, what is foreseen too long leaves the cache empty.
 from bisect import bisect_right, insort
 from collections import deque
 
-#: With fewer than so many nothing is foreseen, and everybody is expected to use all of `max_tokens`.
+#: With fewer than so many nothing is known, and an answer is expected to have so many tokens, or twice
+#: those that it has.
 _FEWEST = 8
+_UNKNOWN = 256
 _MOST = 256
 #: Of the answers that were longer than this one is now: so many of a hundred ended before.
 _QUANTILE = 0.6
+#: What is foreseen for many together is a little longer than what they really need: so their sum, which
+#: scatters, is seldom too small.
+_CAUTION = 0.85
+_GOLDEN_RATIO = 0.6180339887498949
+
+
+def place_among_many(generation: int) -> float:
+    """The quantile at which one of many is expected to end. Evenly spread, so that they are expected
+    to end one after another as they will, and not all at the same length."""
+    return 1 - (1 - generation * _GOLDEN_RATIO % 1) * _CAUTION
 
 
 class AnswerLengths:
@@ -28,13 +40,18 @@ class AnswerLengths:
         if len(self._recent) > _MOST:
             del self._sorted[bisect_right(self._sorted, self._recent.popleft()) - 1]
 
-    def left(self, emitted: int, most_left: int) -> int:
-        """Tokens that are expected of an answer that has `emitted` and may have `most_left` more."""
+    def left(self, emitted: int, most_left: int, quantile: float = _QUANTILE) -> int:
+        """Tokens that are expected of an answer that has `emitted` and may have `most_left` more, if it
+        ends at this quantile of those that were longer than it is."""
         lengths = self._sorted
         if len(lengths) < _FEWEST:
-            return most_left
+            return min(most_left, max(_UNKNOWN - emitted, emitted))
         first = bisect_right(lengths, emitted)
         longer = len(lengths) - first
         # one that is longer than all before it: half of its way, as far as anybody knows
-        expected = lengths[first + int(longer * _QUANTILE)] - emitted if longer else emitted
+        expected = (
+            lengths[first + min(longer - 1, int(longer * quantile))] - emitted
+            if longer
+            else emitted
+        )
         return min(most_left, expected)

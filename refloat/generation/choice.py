@@ -3,7 +3,7 @@
 Turns what the journal accepted into text and hands it to the session. Decides nothing about workers.
 """
 
-from refloat.generation.answer_lengths import AnswerLengths
+from refloat.generation.answer_lengths import AnswerLengths, place_among_many
 from refloat.generation.events import FinishReason
 from refloat.generation.journal import Accepted, Journal
 from refloat.generation.ports import Pipeline
@@ -92,6 +92,13 @@ class Choice:
         """Tokens that it is expected to bring yet."""
         emitted = len(self.journal.emitted)
         return lengths.left(emitted, self.journal.params.max_tokens - emitted)
+
+    def expected_left_among_many(self, lengths: AnswerLengths) -> int:
+        """The same for a sum over all that run: too much for some, too little for others."""
+        journal = self.journal
+        emitted = len(journal.emitted)
+        quantile = place_among_many(journal.generation)
+        return lengths.left(emitted, journal.params.max_tokens - emitted, quantile)
 
     @property
     def held_bytes(self) -> int:

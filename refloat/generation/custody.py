@@ -132,6 +132,7 @@ class Custody:
         self.fates.advanced(journal.generation)
         if not self.suspects.advanced(journal.generation, len(journal.emitted)):
             return
+        account.changes += 1
         self.log.info("suspect_acquitted", request_id=choice.session.request.request_id)
         if self.suspects.alone and account.capabilities.token_resume:
             self.preemptor.stop(account, choice, "trial")

@@ -125,6 +125,8 @@ class Dispatch:
         account = self._custody.accounts.get(worker_id)
         if account is None:
             return
+        changes = account.changes
+        self._meter.engine_steps.inc()
         if not account.observe(step.used_blocks):
             self._custody.log.warning("prefix_sharing_not_seen", worker=worker_id)
         now_s = self.clock()
@@ -135,7 +137,8 @@ class Dispatch:
             self._meter.generated_tokens.inc(tokens)
         if account.is_short:
             self._custody.preemptor.relieve(account)
-        if self._custody.line or self._idle_waiters:
+        # who had to wait before has to wait still, if nobody has made room
+        if account.changes != changes:
             self._pump()
 
     def replica_refused(self, worker_id: int, refused: Refused) -> None:

@@ -23,6 +23,7 @@ class Meter:
         self.ttft_seconds = metrics.ttft_seconds.labels(model)
         self.inter_token_seconds = metrics.inter_token_seconds.labels(model)
         self.generated_tokens = metrics.generated_tokens.labels(model)
+        self.engine_steps = metrics.engine_steps.labels(model)
         self.prompt_tokens = metrics.prompt_tokens.labels(model)
         self.cached_tokens = metrics.cached_tokens.labels(model)
         self.aborted = metrics.aborted.labels(model)

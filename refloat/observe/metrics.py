@@ -52,6 +52,10 @@ class Metrics:
         self.generated_tokens = Counter(
             "refloat_generated_tokens", "Tokens taken from workers", ["model"], registry=r
         )
+        self.engine_steps = Counter(
+            "refloat_engine_steps", "Engine steps heard of: tokens for each are sequences that ran",
+            ["model"], registry=r,
+        )  # fmt: skip
 
     def _define_state(self, r: CollectorRegistry) -> None:
         self.waiting = Gauge(

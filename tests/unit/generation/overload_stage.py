@@ -70,7 +70,7 @@ class LaggingReplica:
             cast("Pipe[ToWorker]", self._link),
             cast("ProgressWriter", _Page()),
             engine,
-            max_batched_tokens=8,
+            max_batched_tokens=engine.max_batched,
         )
 
     def send(self, message: ToWorker) -> None:
@@ -129,8 +129,10 @@ class OverloadStage(Stage):
                 self.dispatch.replica_refused(1, frame)
 
     def turn(self, lag: int = 0) -> None:
-        """The worker steps; the gateway hears all but the last `lag` frames."""
+        """The worker steps; the gateway hears all but the last `lag` frames, as long as there are more
+        to come."""
         self.worker.work(len(self.worker.commands))
+        lag = lag if self.engine.has_work() else 0
         self.hear(max(0, len(self.worker.frames) - lag))
 
     def see_everybody_through(self) -> None:

@@ -49,7 +49,7 @@ class TrappedEngine:
         self.capabilities = Capabilities(hybrid=hybrid, capacity=capacity)
         self._cache = CacheFacts(block_size, num_blocks)
         self._size = block_size
-        self._max_batched = max_batched
+        self.max_batched = max_batched
         self._shares = shares
         self._sequences: dict[RequestKey, _Sequence] = {}
         self._free = list(range(num_blocks))
@@ -102,7 +102,7 @@ class TrappedEngine:
     def step(self) -> StepResult:
         leaving = [s for s in self._sequences.values() if self._may_leave(s)]
         working = [s for s in self._sequences.values() if s not in leaving]
-        budget = self._max_batched
+        budget = self.max_batched
         outputs: list[Output] = []
         scheduled: list[_Sequence] = []
         for sequence in sorted(working, key=lambda s: not s.is_generating):
