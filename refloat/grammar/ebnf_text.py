@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 
+from refloat.grammar.engine_form import engine_form
 from refloat.grammar.errors import GrammarError
 from refloat.grammar.nodes import (
     CharClass,
@@ -31,9 +32,10 @@ _LARGEST_BMP = 0xFFFF
 
 def ebnf_text(rules: Mapping[str, Node], start: str) -> str:
     """The rules as text, the first of them `root`. Raises `GrammarError` if no text can match."""
-    kept = pruned(rules, start)
+    kept = engine_form(pruned(rules, start), start)
     names = _names(kept, start)
-    return "\n".join(f"{names[name]} ::= {_choices(node, names)}" for name, node in kept.items())
+    first = {start: kept[start], **kept}
+    return "\n".join(f"{names[name]} ::= {_choices(node, names)}" for name, node in first.items())
 
 
 def _names(rules: Mapping[str, Node], start: str) -> dict[str, str]:

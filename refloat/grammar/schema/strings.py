@@ -18,6 +18,7 @@ from refloat.grammar.nodes import (
     Repeat,
     Sequence,
     char_class,
+    chars,
     choice,
     repeat,
     sequence,
@@ -39,8 +40,8 @@ def string_node(schema: Mapping[str, Any], path: Path) -> Node:
     least, most = bounds(schema, "minLength", "maxLength", path)
     pattern, key = _pattern(schema, path)
     if pattern is None:
-        chars = repeat(CHAR, least, most)
-        return STRING if chars == repeat(CHAR) else sequence(QUOTE, chars, QUOTE)
+        inner = repeat(CHAR, least, most)
+        return STRING if inner == repeat(CHAR) else sequence(QUOTE, inner, QUOTE)
     try:
         node = _searched(pattern) if key == "pattern" else _whole(pattern)
     except GrammarError as error:
@@ -143,13 +144,10 @@ def _as_json(node: Node) -> Node:
 
 
 def _class_as_json(node: CharClass) -> Node:
+    """Control characters only as far as they have a short escape."""
     plain = [piece for first, last in node.ranges for piece in _plain_pieces(first, last)]
-    escaped = [
-        spelled(chr(code))
-        for first, last in node.ranges
-        for code in (*range(first, min(last, 0x1F) + 1), 0x22, 0x5C)
-        if first <= code <= last and (code < 0x20 or chr(code) in SHORT_ESCAPES)
-    ]
+    letters = "".join(letter for char, letter in SHORT_ESCAPES.items() if char in node)
+    escaped = (sequence(Literal("\\"), chars(letters)),) if letters else ()
     return choice(*((char_class(plain),) if plain else ()), *escaped)
 
 

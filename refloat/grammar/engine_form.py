@@ -1,0 +1,95 @@
+"""Rewrites rules into a form that the engine's grammar library reads right and compiles fast.
+
+xgrammar 0.1.31 (in GenAI 2026.x) lets wrong tokens through where a class with characters beyond ASCII
+stands behind a rule, so such classes become rules themselves. It takes seconds for a repetition of
+more than 128, and milliseconds for the same in blocks.
+"""
+
+from collections.abc import Mapping
+
+from refloat.grammar.nodes import (
+    CharClass,
+    Choice,
+    Literal,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    choice,
+    repeat,
+    sequence,
+)
+
+_LAST_ASCII = 0x7F
+_BLOCK = 64
+
+
+def engine_form(rules: Mapping[str, Node], start: str) -> dict[str, Node]:
+    """Rules of the same language, the first one first."""
+    form = _Form(rules)
+    form.rules[start] = form.node(rules[start])
+    for name, node in rules.items():
+        if name != start:
+            form.rules[name] = form.node(node)
+    return form.rules
+
+
+class _Form:
+    def __init__(self, rules: Mapping[str, Node]) -> None:
+        self._taken = rules
+        self._made: dict[Node, Reference] = {}
+        self.rules: dict[str, Node] = {}
+
+    def node(self, node: Node) -> Node:
+        match node:
+            case CharClass(ranges):
+                is_wide = any(last > _LAST_ASCII for _, last in ranges)
+                return self._rule(node, "chars") if is_wide else node
+            case Sequence(parts):
+                return sequence(*map(self.node, parts))
+            case Choice(options):
+                return choice(*map(self.node, options))
+            case Repeat(inner, least, most):
+                return self._repeated(self.node(inner), least, most)
+            case Literal() | Reference():
+                return node
+
+    def _rule(self, node: Node, kind: str) -> Reference:
+        if node not in self._made:
+            count = len(self._made) + 1
+            while (name := f"{kind}{count}") in self._taken:
+                count += len(self._taken)
+            self._made[node] = Reference(name)
+            self.rules[name] = node
+        return self._made[node]
+
+    def _repeated(self, node: Node, least: int, most: int | None) -> Node:
+        if (least, most) in ((0, None), (1, None), (0, 1)):
+            return repeat(node, least, most)
+        if not isinstance(node, Literal | CharClass | Reference):
+            node = self._rule(node, "item")
+        if most is None:
+            return sequence(self._exactly(node, least), repeat(node))
+        if most <= _BLOCK:
+            return repeat(node, least, most)
+        return sequence(self._exactly(node, least), self._at_most(node, most - least))
+
+    def _exactly(self, node: Node, times: int) -> Node:
+        if times <= _BLOCK:
+            return repeat(node, times, times)
+        blocks, rest = divmod(times, _BLOCK)
+        return sequence(self._exactly(self._block(node), blocks), self._exactly(node, rest))
+
+    def _at_most(self, node: Node, times: int) -> Node:
+        if times <= _BLOCK:
+            return repeat(node, 0, times)
+        blocks, rest = divmod(times + 1, _BLOCK)
+        block = self._block(node)
+        shorter = sequence(self._at_most(block, blocks - 1), repeat(node, 0, _BLOCK - 1))
+        if rest == 0:
+            return shorter
+        longer = sequence(self._exactly(block, blocks), repeat(node, 0, rest - 1))
+        return choice(shorter, longer)
+
+    def _block(self, node: Node) -> Reference:
+        return self._rule(repeat(node, _BLOCK, _BLOCK), "block")
