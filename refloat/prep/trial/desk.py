@@ -56,6 +56,7 @@ class TrialDesk:
         self._child: TrialProcess | None = None
         self._spare: TrialProcess | None = None
         """Stands ready from the first kill on: whoever sends one hostile grammar sends another."""
+        self._has_killed = False
         self._fresh_bytes = 0
 
     def submit(self, job: Trial) -> None:
@@ -69,6 +70,7 @@ class TrialDesk:
         try:
             while True:
                 self._answer(self.verdict(self._jobs.get()))
+                self._prepare()
         except LinkClosedError:
             os._exit(ChildExit.ASKED)
         except BaseException:  # noqa: BLE001 - reported; prep is of no use without it
@@ -110,12 +112,18 @@ class TrialDesk:
         return self._child
 
     def _replace(self) -> None:
-        """The next one is there already, and the one after it comes up meanwhile."""
+        """End this one; `_prepare` sees to the next."""
         self._drop()
-        self._child, self._spare = self._spare, None
+        self._has_killed = True
+
+    def _prepare(self) -> None:
+        """Between two jobs, and from the first kill on: one child ready and another behind it."""
+        if not self._has_killed:
+            return
         if self._child is None:
-            self._child = self._spawn(self._arguments)
-        self._spare = self._spawn(self._arguments)
+            self._child, self._spare = self._spare or self._spawn(self._arguments), None
+        if self._spare is None and self._child.is_ready:
+            self._spare = self._spawn(self._arguments)
 
     def _drop(self) -> None:
         if self._child is not None:

@@ -31,7 +31,10 @@ def rest_of(guide: Guide, emitted: str) -> str | None:
     """The guide of what may follow a text; `None`: it is no beginning of what the guide allows.
     Raises `GrammarError`."""
     left = residual(from_ebnf(guide.ebnf), emitted)
-    return None if left is None else left.to_ebnf()
+    if left is None:
+        return None
+    check_grammar(left)
+    return left.to_ebnf()
 
 
 def _grammar_of(wish: GuideRequest) -> Grammar:

@@ -51,7 +51,14 @@ class TrialProcess:
         finally:
             theirs.close()
         self._pipe: Pipe[FromTrial] = Pipe(ours.detach(), FromTrial)
-        self._is_ready = False
+        self._has_said_so = False
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is known to have come up. Waits for nothing."""
+        if not self._has_said_so:
+            self._has_said_so = isinstance(self._pipe.recv(0), Hello)
+        return self._has_said_so
 
     @property
     def pid(self) -> int:
@@ -60,9 +67,9 @@ class TrialProcess:
 
     def wait_ready(self, limit_s: float) -> None:
         """Raises `ChildGoneError`, and `TooExpensiveError` if it does not come up in time."""
-        if not self._is_ready:
+        if not self._has_said_so:
             self._heard(time.monotonic() + limit_s, cpu_until_s=None)
-            self._is_ready = True
+            self._has_said_so = True
 
     def ask(self, job: Trial, *, cpu_s: float, wall_s: float) -> Guided | PrepRefused:
         """Its answer. Raises `ChildGoneError` and `TooExpensiveError`; it is of no use then."""
