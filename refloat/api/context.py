@@ -63,6 +63,11 @@ class SessionPort(Protocol):
         """The next events, at least one; exactly one terminal event, after which nothing is asked."""
         ...
 
+    def hand_to(self, take: Callable[[Sequence[Event]], bool]) -> None:
+        """While `next_events` waits, call `take` with what has come; what it does not take (it returns
+        false then), and whatever comes with the terminal event, is for `next_events`."""
+        ...
+
     def cancel(self) -> None:
         """Nobody wants the rest. Does nothing on an ended session."""
         ...

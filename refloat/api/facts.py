@@ -3,6 +3,7 @@ at its end for the log line and the metrics."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
@@ -12,10 +13,26 @@ from refloat.api.grant import PLAIN, Grant
 _KEY = "refloat.facts"
 #: Where the protocol leaves the connection's `abort`.
 ABORT = "refloat.abort"
+#: And where it leaves the answer's `DirectBody`.
+DIRECT = "refloat.direct"
 
 
 def _nothing() -> None:
     """For a connection that is none of ours."""
+
+
+class DirectBody(Protocol):
+    """A part of an answer's body may be written at once, without waiting for anything."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether `write` may be called now: the answer has begun, the connection stands, and it has
+        room. If not, `send` knows what to do."""
+        ...
+
+    def write(self, body: bytes) -> None:
+        """Some of the body, but not its end."""
+        ...
 
 
 @dataclass(slots=True)
@@ -47,6 +64,11 @@ class Call:
     def abort(self) -> Callable[[], None]:
         """Ends the connection at once, unsent bytes and all."""
         return self.scope.get(ABORT, _nothing)
+
+    @property
+    def direct(self) -> DirectBody | None:
+        """`None` where the connection is none of ours."""
+        return self.scope.get(DIRECT)
 
     def header(self, name: bytes) -> bytes | None:
         """The first header of that (lower-case) name."""

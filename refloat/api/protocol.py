@@ -16,7 +16,7 @@ from uvicorn.server import ServerState
 
 from refloat.api.error_shapes import error_shape_of
 from refloat.api.errors import error_answer
-from refloat.api.facts import ABORT
+from refloat.api.facts import ABORT, DIRECT
 from refloat.wire.problem import Problem, ProblemKind
 
 #: Request line and headers together; also the longest stretch of bytes that brings nothing forward.
@@ -43,6 +43,31 @@ def _uncounted(status: int) -> None:
 
 class _OversizedHeadError(Exception):
     """Ends parsing from inside a parser callback."""
+
+
+class ChunkWriter:
+    """A `DirectBody`: what uvicorn's `send` does with a part of a chunked body, if it need not wait."""
+
+    __slots__ = ("_cycle",)
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+
+    @property
+    def is_open(self) -> bool:
+        """As `DirectBody.is_open`."""
+        cycle = self._cycle
+        return (
+            cycle.chunked_encoding is True  # which is known once the headers are out
+            and not cycle.response_complete
+            and not cycle.disconnected
+            and not cycle.flow.write_paused
+        )
+
+    def write(self, body: bytes) -> None:
+        """As `DirectBody.write`. An empty chunk would be the body's end."""
+        if body:
+            self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(body), body))
 
 
 class RefloatProtocol(HttpToolsProtocol):
@@ -118,6 +143,7 @@ class RefloatProtocol(HttpToolsProtocol):
         self._disarm_head_timer()
         self._stalled_bytes = 0
         super().on_headers_complete()
+        cast("dict[str, Any]", self.scope)[DIRECT] = ChunkWriter(self.cycle)
 
     def on_body(self, body: bytes) -> None:
         self._stalled_bytes = 0

@@ -9,6 +9,7 @@ from starlette.types import Send
 
 from refloat.api.context import SessionPort
 from refloat.api.encoder import AnswerEncoder
+from refloat.api.facts import DirectBody
 from refloat.api.watch import ClientWatch
 from refloat.generation.events import ChoiceEnd, Completed, Delta, Event, Failed, Parsed
 from refloat.wire.problem import Problem
@@ -48,7 +49,9 @@ class EventStream:
         header_delay_s: float,
         keep_alive_s: float = KEEP_ALIVE_S,
         send_deadline_s: float = SEND_DEADLINE_S,
+        direct: DirectBody | None = None,
     ) -> None:
+        """`direct`: by which events go out without a turn of this stream's task, where they can."""
         self._session = session
         self._encoder = encoder
         self._send = send
@@ -56,6 +59,7 @@ class EventStream:
         self._header_delay_s = header_delay_s
         self._keep_alive_s = keep_alive_s
         self._send_deadline_s = send_deadline_s
+        self._direct = direct
         self._now = asyncio.get_running_loop().time
         self._lock = asyncio.Lock()
         self._started = False
@@ -72,6 +76,9 @@ class EventStream:
         if at_once:
             await self._write(b"", ended=False)
         keeper = asyncio.create_task(self._keep_alive())
+        if self._direct is not None:
+            direct = self._direct
+            self._session.hand_to(lambda events: self._take(direct, events))
         try:
             while True:
                 events = await self._session.next_events()
@@ -87,6 +94,14 @@ class EventStream:
             await asyncio.wait({keeper})
             if not keeper.cancelled() and (failure := keeper.exception()) is not None:
                 raise failure
+
+    def _take(self, direct: DirectBody, events: Sequence[Event]) -> bool:
+        """Write these events now; false if they have to wait for something."""
+        if not self._started or self._lock.locked() or not direct.is_open:
+            return False
+        direct.write(self._encoded(events))
+        self._last_s = self._now()
+        return True
 
     async def _can_answer_plainly(self) -> bool:
         async with self._lock:

@@ -32,6 +32,7 @@ async def send_stream(
         client,
         header_delay_s=settings.header_delay_s,
         send_deadline_s=settings.slow_reader_timeout_s,
+        direct=call.direct,
     )
     try:
         problem = await stream.run(at_once=at_once)

@@ -4,6 +4,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from refloat.generation.doorbell import Doorbell
 from refloat.generation.events import Completed, Event, Failed
 from refloat.generation.replay import MissedError, Recording
 from refloat.generation.request import Retention
@@ -72,6 +73,7 @@ class Attendance:
         """Somebody else had asked for it."""
         self._max_backlog_bytes = max_backlog_bytes
         self._on_leave = on_leave
+        self._bell = Doorbell()
 
     @property
     def stream_id(self) -> str | None:
@@ -92,18 +94,35 @@ class Attendance:
     async def next_events(self) -> Sequence[Event]:
         """The next ones, at least one; nothing comes after a terminal one."""
         try:
-            events = await self.kept.recording.news(self.after)
+            events = await self.kept.recording.news(self._bell, lambda: self.after)
         except MissedError:
             message = "This stream was read too slowly; what it has missed is not kept any more."
             return [Failed(Problem(ProblemKind.CLIENT_CLOSED, message))]
+        self._read(events)
+        return events
+
+    def hand_to(self, take: Callable[[Sequence[Event]], bool]) -> None:
+        """As `Session.hand_to`."""
+        self._bell.answer_by(lambda: self._hand(take))
+
+    def _hand(self, take: Callable[[Sequence[Event]], bool]) -> bool:
+        recording = self.kept.recording
+        if recording.last > self.after:
+            if recording.terminal is not None or self.after < recording.dropped:
+                return False
+            events = recording.since(self.after)
+            if not take(events):
+                return False
+            self._read(events)
+        return True
+
+    def _read(self, events: Sequence[Event]) -> None:
         self.after += len(events)
         if isinstance(events[-1], Completed | Failed):
             self.kept.is_delivered = True
         elif self.kept.retention.stream and not self.kept.is_findable:
-            self.kept.recording.drop_until(
-                self.after
-            )  # whoever has begun to read comes back no more
-        return events
+            # Whoever has begun to read comes back no more.
+            self.kept.recording.drop_until(self.after)
 
     def cancel(self) -> None:
         """This client leaves. Idempotent."""

@@ -4,9 +4,10 @@ Written by one session, read by any number of readers at their own places. Bound
 does not fit, the oldest goes, and whoever had not read that has missed it.
 """
 
-import asyncio
+from collections.abc import Callable
 
 from refloat.generation.budget import Lease
+from refloat.generation.doorbell import Doorbell
 from refloat.generation.events import Completed, Delta, Event, Failed, Parsed, part_bytes
 
 EVENT_BYTES = 160
@@ -37,7 +38,7 @@ class Recording:
         self._lease = lease
         self._max_bytes = max_bytes
         self._events: list[Event] = []
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._bells: set[Doorbell] = set()
 
     @property
     def last(self) -> int:
@@ -52,9 +53,8 @@ class Recording:
             self.terminal = event
         elif self.held_bytes > self._max_bytes:
             self._shrink()
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+        for bell in self._bells:
+            bell.ring()
 
     def since(self, after: int) -> list[Event]:
         """Everything behind `after`, as far as it has come. Raises `MissedError`."""
@@ -62,17 +62,16 @@ class Recording:
             raise MissedError(f"events up to {self.dropped} are not kept any more")
         return self._events[after - self.dropped :]
 
-    async def news(self, after: int) -> list[Event]:
-        """At least one event behind `after`, which may not be the terminal one's ordinal. Raises
-        `MissedError`. Cancelling the wait loses nothing."""
-        while self.last <= after:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.add(waiter)
+    async def news(self, bell: Doorbell, after: Callable[[], int]) -> list[Event]:
+        """At least one event behind `after()`, which may not be the terminal one's ordinal, and which
+        a call of `bell`'s may move on. Raises `MissedError`. Cancelling the wait loses nothing."""
+        while self.last <= after():
+            self._bells.add(bell)
             try:
-                await waiter
+                await bell.wait()
             finally:
-                self._waiters.discard(waiter)
-        return self.since(after)
+                self._bells.discard(bell)
+        return self.since(after())
 
     def backlog_bytes(self, after: int) -> int:
         """What a reader at `after` has not read yet."""

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from refloat.generation.budget import Lease
+from refloat.generation.doorbell import Doorbell
 from refloat.generation.events import (
     ChoiceEnd,
     Completed,
@@ -74,7 +75,7 @@ class Session:
         self._unread_bytes = 0
         self._max_unread_bytes = max_unread_bytes
         self._patience: asyncio.TimerHandle | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._bell = Doorbell()
         self._sink: Callable[[Event, int], None] | None = None
         self.stream_id: str | None = None
         """Nobody can ask for it again; see `kept.py` for those that can."""
@@ -113,20 +114,18 @@ class Session:
         while not self._pending:
             if self._is_read:
                 raise RuntimeError("the terminal event of this session has been read already")
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            await self._bell.wait()
         events = self._pending
-        self._pending = []
+        self._forget_read()
         if self.terminal is not None:
             self._is_read = True
             self.lease.close()
-        else:
-            self.lease.adjust(-self._unread_bytes)
-        self._unread_bytes = 0
         return events
+
+    def hand_to(self, take: Callable[[Sequence[Event]], bool]) -> None:
+        """While `next_events` waits, call `take` with what has come; what it does not take (it returns
+        false then), and whatever comes with the terminal event, is for `next_events`."""
+        self._bell.answer_by(lambda: self._hand(take))
 
     def cancel(self) -> None:
         """The client has gone: nothing of this request runs or is held any longer. Idempotent."""
@@ -134,7 +133,7 @@ class Session:
             self._abandon(self)
             self._pending.clear()
             self.fail(Problem(ProblemKind.CLIENT_CLOSED, "The client closed the connection."))
-        elif not self._is_read and self._waiter is None:
+        elif not self._is_read and not self._bell.is_awaited:
             self._pending.clear()
             self._is_read = True
         self.lease.close()
@@ -142,9 +141,8 @@ class Session:
     def record(self, sink: Callable[[Event, int], None]) -> None:
         """Give every event, those that are there first, to `sink` with its bytes; nobody reads here
         then, and the bytes are the sink's affair."""
-        events, self._pending = self._pending, []
-        self.lease.adjust(-self._unread_bytes)
-        self._unread_bytes = 0
+        events = self._pending
+        self._forget_read()
         self._sink = sink
         for event in events:
             sink(event, event_bytes(event))
@@ -245,6 +243,19 @@ class Session:
         if self._sink is not None:
             self.lease.close()
 
+    def _hand(self, take: Callable[[Sequence[Event]], bool]) -> bool:
+        if self._pending:
+            if self.terminal is not None or not take(self._pending):
+                return False
+            self._forget_read()
+        return True
+
+    def _forget_read(self) -> None:
+        """What was pending has been read."""
+        self._pending = []
+        self.lease.adjust(-self._unread_bytes)
+        self._unread_bytes = 0
+
     def _put(self, event: Event, text_bytes: int = 0) -> None:
         size_bytes = text_bytes + EVENT_BYTES
         if self._sink is not None:
@@ -253,10 +264,9 @@ class Session:
         self._unread_bytes += size_bytes
         self.lease.adjust(size_bytes)
         self._pending.append(event)
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
-        elif self._unread_bytes > self._max_unread_bytes and self._patience is None:
+        if self._bell.ring():
+            return
+        if self._unread_bytes > self._max_unread_bytes and self._patience is None:
             # What one step brings may be large: a reader that takes it at once is not slow.
             loop = asyncio.get_running_loop()
             self._patience = loop.call_later(_PATIENCE_S, self._judge_reader)

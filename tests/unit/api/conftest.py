@@ -55,6 +55,9 @@ class FakeSession:
             raise batch
         return batch
 
+    def hand_to(self, take: Callable[[Sequence[Event]], bool]) -> None:
+        """Everything goes by `next_events`."""
+
     def put(self, batch: list[Event] | Exception) -> None:
         self._loop.call_soon_threadsafe(self._queue.put_nowait, batch)
 

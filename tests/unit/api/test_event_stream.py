@@ -1,7 +1,8 @@
 """The stream's clock: withheld status, keep-alives, a client that takes nothing. In process."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -39,9 +40,13 @@ class Session:
 
     def __init__(self) -> None:
         self.queue: asyncio.Queue[list[Event]] = asyncio.Queue()
+        self.take: Callable[[Sequence[Event]], bool] | None = None
 
     async def next_events(self) -> list[Event]:
         return await self.queue.get()
+
+    def hand_to(self, take: Callable[[Sequence[Event]], bool]) -> None:
+        self.take = take
 
     def cancel(self) -> None:
         raise NotImplementedError
@@ -69,6 +74,17 @@ class Wire:
     @property
     def bodies(self) -> list[bytes]:
         return [m["body"] for m in self.messages if m["type"] == "http.response.body"]
+
+
+class Direct:
+    """Bodies that were written without `send`."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+        self.bodies: list[bytes] = []
+
+    def write(self, body: bytes) -> None:
+        self.bodies.append(body)
 
 
 async def stays() -> Any:
@@ -158,3 +174,39 @@ def test_client_that_takes_nothing_is_given_up(begun: bool) -> None:
 
     with pytest.raises(ClientGoneError):
         play(scenario, header_delay_s=0.0, keep_alive_s=0.01, send_deadline_s=0.02)
+
+
+def test_events_are_written_directly_once_the_answer_has_begun_and_there_is_room() -> None:
+    direct = Direct()
+
+    async def scenario(stream: EventStream, session: Session, wire: Wire) -> None:
+        task = asyncio.create_task(stream.run())
+        await asyncio.sleep(0)
+        assert session.take is not None
+        assert not session.take([Delta(0, "a")]), "there is no status yet"
+        session.queue.put_nowait([Delta(0, "a")])
+        await wire.until(2)
+        assert session.take([Delta(0, "b"), Delta(0, "c")])
+        direct.is_open = False
+        assert not session.take([Delta(0, "d")])
+        direct.is_open = True
+        wire.takes.clear()
+        session.queue.put_nowait([Delta(0, "d")])
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not session.take([Delta(0, "e")]), "what came before it is still being sent"
+        wire.takes.set()
+        await wire.until(3)
+        session.queue.put_nowait(END)
+        assert await task is None
+
+    play(scenario, header_delay_s=DEADLINE_S, direct=direct)
+    [body] = direct.bodies
+    assert [chunk["choices"][0]["delta"] for chunk in map(loads, body.split(b"\n\n")[:-1])] == [
+        {"content": "b"},
+        {"content": "c"},
+    ]
+
+
+def loads(event: bytes) -> Any:
+    return json.loads(event.removeprefix(b"data: "))

@@ -196,6 +196,38 @@ def test_stream_is_resumed_behind_any_event_and_goes_on_live() -> None:
     asyncio.run(scene())
 
 
+def test_readers_of_a_kept_stream_are_each_handed_what_they_have_not_read() -> None:
+    house = House(WINDOWS)
+    house.stage.ready()
+
+    async def scene() -> None:
+        first = await house.ask(stream=True, max_tokens=6)
+        assert isinstance(first, Attendance)
+        second = house.streams.resume(first.kept, 0)
+        read: dict[Attendance, list[Event]] = {first: [], second: []}
+        waits: list[asyncio.Task[Sequence[Event]]] = []
+        for reader, events in read.items():
+            reader.hand_to(lambda news, events=events: events.extend(news) is None)
+            waits.append(asyncio.ensure_future(reader.next_events()))
+        await asyncio.sleep(0)
+        for _ in range(3):
+            house.stage.step()
+            await asyncio.sleep(0)
+        assert [text(events) for events in read.values()] == [text_of(PROMPT, 3)] * 2
+        assert not any(wait.done() for wait in waits)
+        assert (first.after, second.after) == (3, 3)
+        house.stage.run_dry()
+        for events, wait in zip(read.values(), waits, strict=True):
+            assert text(events + list(await wait)) == text_of(PROMPT, 6)
+        assert first.is_at_end
+        first.cancel()
+        second.cancel()
+        house.stage.clock.pass_s(61)
+        house.assert_empty()
+
+    asyncio.run(scene())
+
+
 def test_nobody_came_back_in_the_window_so_it_is_stopped() -> None:
     house = House(WINDOWS)
     replica = house.stage.ready()

@@ -1,10 +1,12 @@
 """What a client is told: text, ends, usage; for several choices and prompts, `best_of`, `echo`."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from refloat.generation.events import ChoiceEnd, Delta, FinishReason
+from refloat.generation.choice import ID_BYTES
+from refloat.generation.events import ChoiceEnd, Completed, Delta, Event, FinishReason
 from refloat.generation.ranking import mean_logprob
 from refloat.generation.request import TextPrompt
 from refloat.wire.messages import Capabilities
@@ -242,5 +244,41 @@ def test_same_prompt_later_is_cached_but_for_its_last_token(stage: Stage) -> Non
         stage.ready()
         lost = await stage.finish(await stage.submit(prompt))
         assert lost.completed.usage.cached_tokens == 0
+
+    asyncio.run(scene())
+
+
+def test_events_handed_over_are_read_and_the_end_is_left_for_the_reader(stage: Stage) -> None:
+    async def scene() -> None:
+        session = await stage.submit(PROMPT, max_tokens=6)
+        taken: list[Sequence[Event]] = []
+        has_room = [True, False, True]
+
+        def take(events: Sequence[Event]) -> bool:
+            if not has_room.pop(0):
+                return False
+            taken.append(events)
+            return True
+
+        session.hand_to(take)
+        stage.step(2)
+        assert len(await session.next_events()) == 2, "who does not wait is not called"
+        held = stage.budget.held_bytes
+        reader = asyncio.ensure_future(session.next_events())
+        await asyncio.sleep(0)
+        stage.step()
+        await asyncio.sleep(0)
+        assert [len(events) for events in taken] == [1]
+        assert not reader.done()
+        assert stage.budget.held_bytes <= held + ID_BYTES
+        stage.step()
+        assert len(await reader) == 1, "what was not taken is read"
+        reader = asyncio.ensure_future(session.next_events())
+        await asyncio.sleep(0)
+        stage.step(2)
+        events = await reader
+        assert [type(event) for event in events] == [Delta, Delta, ChoiceEnd, Completed]
+        assert len(taken) == 1
+        assert stage.budget.held_bytes == 0
 
     asyncio.run(scene())
