@@ -61,8 +61,12 @@ def wish_for(
     tags = REASONING_FAMILIES[form.reasoning].tags if form.reasoning is not None else None
     if tags is None:
         return wish
-    opened = prompt_opens(tags, vocabulary.tail_text(ids[-TAIL_TOKENS:]))
-    span = ReasoningSpan(tags.opens, tags.closes, is_open=opened)
+    tail = vocabulary.tail_text(ids[-TAIL_TOKENS:])
+    if tail.rstrip().endswith(
+        tags.closes
+    ):  # reasoning was switched off, and so the prompt closed it
+        return wish
+    span = ReasoningSpan(tags.opens, tags.closes, is_open=prompt_opens(tags, tail))
     return msgspec.structs.replace(wish, reasoning=span)
 
 

@@ -29,7 +29,7 @@ class TrialLimits:
 
     cpu_s: float = 1.5
     """Processor time. The worker will need it once more, in the midst of everybody's answers."""
-    wall_s: float = 8.0
+    wall_s: float = 20.0
     """For a machine that is so busy that nothing can be said of the grammar."""
     start_s: float = 30.0
     """For a child to come up."""

@@ -122,16 +122,21 @@ def test_who_waits_for_the_same_trial_does_not_go_with_the_first_who_asked(guide
     assert len(guided.prep.wishes) == 1
 
 
-@pytest.mark.parametrize(("tail", "is_open"), [("abc", False), ("abc<think>\n", True)])
+@pytest.mark.parametrize(
+    ("ids", "span"),
+    [
+        ((0, 1, 2), ReasoningSpan("<think>", "</think>")),
+        ((0, 1, 2, 3, 4), ReasoningSpan("<think>", "</think>", is_open=True)),
+        ((0, 3, 4, 5, 4), None),
+    ],
+)
 def test_reasoning_model_may_reason_before_the_form(
-    stage_of: type[Stage], tail: str, is_open: bool
+    stage_of: type[Stage], ids: tuple[int, ...], span: ReasoningSpan | None
 ) -> None:
     stage = stage_of(capabilities=Capabilities(guided=True), **THINKS)
-    blob = [*"abc", "<think>", "\n"]
-    table = TokenTable("".join(blob).encode(), pack_ids([len(text) for text in blob]), (3,))
-    ids = {"abc": [0, 1, 2], "abc<think>\n": [0, 1, 2, 3, 4]}[tail]
+    texts = [*"abc", "<think>", "\n", "</think>"]
+    table = TokenTable("".join(texts).encode(), pack_ids([len(text) for text in texts]), (3, 5))
     wish = wish_for(WISH, CHAT, ids, stage.facts, Vocabulary.from_table(table))
-    span = ReasoningSpan("<think>", "</think>", is_open=is_open)
     assert wish == msgspec.structs.replace(WISH, reasoning=span)
 
 

@@ -1,0 +1,178 @@
+"""Answers held to a form by the real engine: always valid, whatever the model says, whoever asks for
+what beside it, and wherever their worker is killed."""
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from refloat.testing.client import Answer, Client
+from refloat.testing.exact import EXACT_PROPERTIES
+from refloat.testing.harness import Server
+from refloat.testing.outcome import COMPLETIONS, Outcome, ask
+from tests.engine.resume.servers import cut, cuts, model, prompt_of
+
+pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(240)]
+
+CHAT = "/v1/chat/completions"
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 16},
+        "age": {"type": "integer", "minimum": 0, "maximum": 150},
+        "tags": {"type": "array", "items": {"type": "string", "maxLength": 6}, "maxItems": 3},
+    },
+    "required": ["name", "age", "tags"],
+    "additionalProperties": False,
+}
+FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "schema": SCHEMA}}
+SEEDS = 8
+#: Marks of prompts whose worker is killed, and before which of their tokens.
+KILLED = {0: (1, 9), 1: (4, 16), 2: (12,)}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    plan = [cut(mark, at) for mark, places in KILLED.items() for at in places]
+    models = [model("tiny", "tiny-llm", plan, plugin_config=EXACT_PROPERTIES)]
+    env = {"REFLOAT_HOME": str(tmp_path_factory.mktemp("home"))}
+    with Server.start(config={"models": models}, env=env) as started:
+        yield started
+
+
+def chat(client: Client, **fields: Any) -> Answer:
+    body = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "Who?"}],
+        "max_tokens": 200,
+        "chat_template_kwargs": {"enable_thinking": False},
+    }
+    return client.post(CHAT, {**body, **fields})
+
+
+def complete(client: Client, mark: int, name: str = "tiny", **fields: Any) -> Outcome:
+    body = {"model": name, "prompt": prompt_of(mark), "max_tokens": 200, "guided_json": SCHEMA}
+    return ask(client, {**body, **fields}, COMPLETIONS)
+
+
+def check(text: str) -> None:
+    """It is what the schema says."""
+    value = json.loads(text)
+    assert list(value) == ["name", "age", "tags"]
+    assert isinstance(value["name"], str)
+    assert len(value["name"]) <= 16
+    assert type(value["age"]) is int
+    assert 0 <= value["age"] <= 150
+    assert len(value["tags"]) <= 3
+    assert all(isinstance(tag, str) and len(tag) <= 6 for tag in value["tags"])
+
+
+def check_whole(outcome: Outcome) -> None:
+    assert outcome.is_right, outcome.describe()
+    assert outcome.finish_reasons == {0: "stop"}
+    check(outcome.texts[0])
+
+
+def test_schema_is_kept_whatever_is_drawn(server: Server) -> None:
+    answer = chat(server.client(), response_format=FORMAT, n=SEEDS, temperature=1.5, seed=1)
+    assert answer.status == 200, answer.body
+    choices = answer.json()["choices"]
+    assert [choice["finish_reason"] for choice in choices] == ["stop"] * SEEDS
+    texts = [choice["message"]["content"] for choice in choices]
+    assert len(set(texts)) > 1
+    for text in texts:
+        check(text)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fits"),
+    [
+        ({"guided_choice": ["yes", "no"]}, lambda text: text in ("yes", "no")),
+        ({"guided_regex": "[0-9]{3}-[a-z]{2}"}, lambda text: text[3] == "-" and len(text) == 6),
+        ({"guided_grammar": 'root ::= "<" [xy] ">"'}, lambda text: text in ("<x>", "<y>")),
+        ({"structured_outputs": {"json": {"const": "ä"}}}, lambda text: json.loads(text) == "ä"),
+        ({"response_format": {"type": "text"}, "max_tokens": 3}, lambda text: text),
+    ],
+)
+def test_every_form_is_kept(server: Server, fields: dict[str, Any], fits: Any) -> None:
+    answer = chat(server.client(), **fields)
+    assert answer.status == 200, answer.body
+    assert fits(answer.text), answer.text
+
+
+def test_other_dialects_keep_to_a_schema_too(server: Server) -> None:
+    client = server.client()
+    form = {"type": "json_schema", "name": "person", "schema": SCHEMA}
+    said = {
+        "model": "tiny",
+        "input": "Who?",
+        "max_output_tokens": 200,
+        "text": {"format": form},
+        "reasoning": {"effort": "none"},
+    }
+    response = client.post("/v1/responses", said)
+    assert response.status == 200, response.body
+    check(response.json()["output"][-1]["content"][0]["text"])
+    said = {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "Who?"}],
+        "max_tokens": 200,
+        "thinking": {"type": "disabled"},
+    }
+    message = client.post("/v1/messages", {**said, "output_config": {"format": form}})
+    assert message.status == 200, message.body
+    assert message.json()["stop_reason"] == "end_turn"
+    check(message.json()["content"][0]["text"])
+
+
+def test_answer_that_is_cut_says_so_and_is_the_beginning_of_a_valid_one(server: Server) -> None:
+    fields = {"response_format": FORMAT, "temperature": 0}
+    whole, cut_off = (chat(server.client(), **fields, **more) for more in ({}, {"max_tokens": 7}))
+    assert cut_off.json()["choices"][0]["finish_reason"] == "length"
+    assert whole.text.startswith(cut_off.text)
+    check(whole.text)
+
+
+HOSTILE: list[dict[str, Any]] = [
+    {"guided_regex": "(" * 20_000 + ")" * 20_000},
+    {"guided_regex": "|".join(f"w{n}[a-z]{{1,50}}" for n in range(5000))},
+    {"guided_regex": "^*x$"},
+    {"guided_regex": "^{3}"},
+    {"guided_regex": "(?<=a)b"},
+    {"guided_regex": "[abc"},
+    {"guided_json": '{"a":' * 20_000 + "1" + "}" * 20_000},
+    {"guided_grammar": "root ::= " + " ".join(["[a-z]{0,400}"] * 60)},
+    {"guided_grammar": "root ::= (((((("},
+    {"response_format": {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}},
+]
+
+
+@pytest.mark.case(26, 27, 121)
+def test_hostile_grammars_are_refused_and_hurt_nobody(server: Server) -> None:
+    client = server.client()
+    worker = server.worker_pid("tiny")
+    with ThreadPoolExecutor(2) as pool:
+        neighbours = [
+            pool.submit(complete, client, 50 + n, guided_json=None, ignore_eos=True, max_tokens=400)
+            for n in range(2)
+        ]
+        for fields in HOSTILE:
+            answer = chat(client, **fields)
+            assert answer.status == 400, (str(fields)[:80], answer.body)
+            error = answer.json()["error"]
+            assert error["type"] == "invalid_request_error"
+            assert error["param"].startswith(next(iter(fields)))
+        for neighbour in neighbours:
+            assert neighbour.result().is_right, neighbour.result().describe()
+    assert server.worker_pid("tiny") == worker
+    check(chat(client, response_format=FORMAT).text)
+
+
+@pytest.mark.parametrize("mark", KILLED)
+def test_answer_whose_worker_is_killed_is_valid(server: Server, mark: int) -> None:
+    temperature = 0 if mark else 1
+    outcome = complete(server.client(), mark, temperature=temperature, seed=mark)
+    check_whole(outcome)
+    assert cuts(server, outcome.request_id) == list(KILLED[mark])
