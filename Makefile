@@ -15,7 +15,7 @@ SERVE_OPTIONS = $(if $(HOST),--host '$(HOST)') $(if $(PORT),--port '$(PORT)') \
 	$(if $(DEVICE),--device '$(DEVICE)') $(ARGS) $(if $(MODEL),'$(MODEL)')
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-test serve test lint soak bench clean
+.PHONY: help install install-test install-soak serve test lint soak bench clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -26,6 +26,9 @@ install: ## Make .venv and install Refloat into it
 install-test:
 	@scripts/install test
 
+install-soak:
+	@scripts/install test,soak
+
 serve: install ## Serve a model: make serve MODEL=... PORT=... HOST=... DEVICE=... ARGS="..."
 	@exec $(VENV)/bin/refloat serve $(SERVE_OPTIONS)
 
@@ -35,7 +38,7 @@ test: install-test ## All tests but the long ones
 lint: install-test ## Lint and types
 	@scripts/check
 
-soak: install-test ## The long versions of tests
+soak: install-soak ## The long versions of tests
 	@scripts/soak $(ARGS)
 
 bench: install-test ## Compare Refloat with the bare engine on this machine

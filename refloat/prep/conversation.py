@@ -8,6 +8,10 @@ from refloat.wire.problem import ProblemError, ProblemKind
 
 Message = dict[str, Any]
 
+#: What reasoning of earlier turns is called by clients, and by templates: most read the first, some
+#: the second.
+_THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+
 
 class Traits(NamedTuple):
     """What one template wants, as far as templates differ. Found out by `traits.py`."""
@@ -74,6 +78,9 @@ def _message(message: Mapping[str, Any], param: str, traits: Traits) -> Message:
             _call(call, f"{param}.tool_calls[{n}]", traits) for n, call in enumerate(calls)
         ]
     result["content"] = _content(message.get("content"), f"{param}.content", traits, bool(calls))
+    thoughts = next((result[name] for name in _THOUGHTS if name in result), None)
+    if thoughts is not None:
+        result = {"thinking": thoughts, **result, "reasoning_content": thoughts}
     return result
 
 

@@ -18,20 +18,23 @@ def find_traits(template: ChatTemplate) -> Traits:
         template, [_user([{"type": "text", "text": _MARK}])], _MARK
     )
 
+    def text(content: str) -> Any:
+        return [{"type": "text", "text": content}] if as_parts else content
+
     def shows_call(content: Any, arguments: Any, *wanted: str) -> bool:
-        asked: Any = [{"type": "text", "text": _MARK}] if as_parts else _MARK
-        return _shows(template, _called(asked, content, arguments), _CALL, *wanted)
+        return _shows(template, _called(text(_MARK), content, arguments), _CALL, *wanted)
 
     value: dict[str, str] = {"k": _VALUE}
-    text = f'{{"k": "{_VALUE}"}}'
+    written = f'{{"k": "{_VALUE}"}}'
     as_text = not any(shows_call(content, value, _VALUE) for content in ("", None)) and any(
-        shows_call(content, text, _VALUE) for content in ("", None)
+        shows_call(content, written, _VALUE) for content in ("", None)
     )
-    arguments = text if as_text else value
+    arguments = written if as_text else value
     with_null, with_empty = shows_call(None, arguments), shows_call("", arguments)
     return Traits(
         content_as_parts=as_parts,
-        knows_developer=template.mentions("developer"),
+        knows_developer=template.mentions("developer")
+        and _shows(template, [_developer(text(_MARK)), _user(text("u"))], _MARK),
         arguments_as_text=as_text,
         null_beside_calls=with_null,
         # Neither shows a call where a template knows no tools: then "" can do no harm.
@@ -41,6 +44,10 @@ def find_traits(template: ChatTemplate) -> Traits:
 
 def _user(content: Any) -> dict[str, Any]:
     return {"role": "user", "content": content}
+
+
+def _developer(content: Any) -> dict[str, Any]:
+    return {"role": "developer", "content": content}
 
 
 def _called(asked: Any, content: Any, arguments: Any) -> list[dict[str, Any]]:

@@ -47,6 +47,8 @@ class ChatMessage(msgspec.Struct):
     refusal: str | None = None
     reasoning_content: str | None = None
     """As servers of reasoning models return it; some templates use it."""
+    reasoning: str | None = None
+    """The same, as other servers call it."""
     audio: Any = None
     function_call: Any = None
 
@@ -71,8 +73,9 @@ def _checked(message: ChatMessage, index: int, called: set[str]) -> dict[str, An
     plain: dict[str, Any] = {"role": message.role, "content": _text_of(message, where)}
     if message.name is not None:
         plain["name"] = message.name
-    if message.reasoning_content is not None and message.role == "assistant":
-        plain["reasoning_content"] = message.reasoning_content
+    thoughts = message.reasoning_content or message.reasoning
+    if thoughts is not None and message.role == "assistant":
+        plain["reasoning_content"] = thoughts
     if message.tool_calls:
         plain["tool_calls"] = _checked_calls(message, where, called)
     if message.role == "tool":

@@ -374,6 +374,12 @@ def test_assistant_may_have_said_nothing(content: Any) -> None:
     assert rendered[1] == {"role": "assistant", "content": ""}
 
 
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_of_an_earlier_turn_reaches_the_template(name: str) -> None:
+    said: Any = {"role": "assistant", "content": "yes", name: "hm"}
+    assert prompt(messages=[USER, said, USER]).messages[1]["reasoning_content"] == "hm"
+
+
 def test_empty_user_message_passes() -> None:
     assert prompt(messages=[{"role": "user", "content": ""}]).messages[0]["content"] == ""
 

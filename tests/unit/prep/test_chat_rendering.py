@@ -187,6 +187,22 @@ def test_chat_developer_goes_to_the_system_unless_the_template_knows_it() -> Non
     assert render(CHATML + "{# developer #}", say("developer", "x")).startswith("<developer>x")
 
 
+def test_chat_developer_whom_the_template_would_leave_out_goes_to_the_system() -> None:
+    each = "{% if m.role != 'developer' %}{{ m.content }};{% endif %}"
+    text = f"{{% for m in messages %}}{each}{{% endfor %}}"
+    assert render(text, say("developer", "be brief"), say("user", "Hi")) == "be brief;Hi;"
+
+
+@pytest.mark.parametrize("given", ["reasoning_content", "reasoning", "thinking"])
+@pytest.mark.parametrize("read", ["reasoning_content", "thinking"])
+def test_chat_reasoning_is_found_under_the_name_that_the_template_reads(
+    given: str, read: str
+) -> None:
+    text = f"{{% for m in messages %}}{{{{ m.{read} or '' }}}}{{{{ m.content }}}}{{% endfor %}}"
+    message = {"role": "assistant", "content": "yes", given: "hm, "}
+    assert render(text, say("user", "Hi "), message) == "Hi hm, yes"
+
+
 def test_chat_tools_and_callers_variables_reach_the_template() -> None:
     text = "{{ tools | length if tools else 'none' }} {{ think }} {{ documents }}"
     tool = {"type": "function", "function": {"name": "f"}}
