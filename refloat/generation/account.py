@@ -57,9 +57,8 @@ class ReplicaAccount:
         )
         self._lengths = lengths if lengths is not None else AnswerLengths()
         self._steps = _HYBRID_STEPS_AHEAD if is_hybrid else _STEPS_AHEAD
-        self._slots = min(replica.max_num_seqs, self.capabilities.capacity)
-        if not self.capabilities.batch:
-            self._slots = 1
+        self._capacity = self.capabilities.capacity if self.capabilities.batch else 1
+        self._slots = min(replica.max_num_seqs, self._capacity)
         self._held: dict[Key, Choice] = {}
         self._given_up: set[Key] = set()
         self._unstarted: dict[Key, int] = {}
@@ -83,7 +82,7 @@ class ReplicaAccount:
         """What is left, for the scheduler."""
         return Room(
             worker_id=self.replica.worker_id,
-            slots=0 if self._is_crowded else self._slots - len(self._held),
+            slots=0 if self._is_crowded else self._free_slots,
             ledger=self.ledger,
             loads=self._loads,
             is_whole=not self.capabilities.token_resume,
@@ -95,6 +94,13 @@ class ReplicaAccount:
             unstarted=len(self._unstarted),
             unstarted_tokens=self._unstarted_tokens,
         )
+
+    @property
+    def _free_slots(self) -> int:
+        """A slot is free when its sequence was asked to leave: it is gone when the next one comes to
+        its first step. What an engine can hold at all it may hold so long."""
+        staying = len(self._held) - len(self._given_up)
+        return min(self._slots - staying, self._capacity - len(self._held))
 
     def can_ever_hold(self, choice: Choice) -> bool:
         """Whether the cache is large enough for it when it is alone."""

@@ -267,8 +267,8 @@ class Dispatch:
         while line and (rooms := self._rooms()):
             self._custody.refuse_oversized()
             assignments = decide(self._custody.preemptor.waiting(), rooms, self._pace)
-            if not assignments:
-                self._custody.preemptor.make_fair(self._custody.trials.open_accounts())
+            accounts = self._custody.trials.open_accounts()
+            if not assignments and not self._custody.preemptor.make_fair(accounts):
                 break
             for generation, worker_id in assignments:
                 self._custody.send(generation, worker_id)

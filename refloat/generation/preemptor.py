@@ -90,14 +90,15 @@ class Preemptor:
                 return
             self.stop(account, choice, "blocks")
 
-    def make_fair(self, accounts: Sequence[ReplicaAccount]) -> None:
+    def make_fair(self, accounts: Sequence[ReplicaAccount]) -> bool:
         """Nobody can be sent to these replicas. If that is for want of room, and the first in line is
-        of a tenant with less than its share, whoever has more makes some: one at a time."""
+        of a tenant with less than its share, whoever has more makes some: one at a time. Whether
+        somebody was asked to."""
         if not self._limits.is_fair or any(account.leaving for account in accounts):
-            return
+            return False
         first = next(self.waiting(), None)
         if first is None or decide([first], [account.room() for account in accounts], None):
-            return
+            return False
         head = self._line.get(first.generation)
         running = {item: account for account in accounts for item in account.running()}
         victim = victim_of_fairness(
@@ -107,6 +108,8 @@ class Preemptor:
             choice = account.find(item.generation) if item.generation == victim else None
             if choice is not None:
                 self.stop(account, choice, "fairness")
+                return True
+        return False
 
     def _set_aside(self, choice: Choice, why: str) -> None:
         choice.journal.apply(GenerationEvent.PREEMPT)

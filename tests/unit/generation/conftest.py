@@ -184,7 +184,9 @@ class EngineReplica:
             said = [token_at(prompt, position) for position in range(message.offset)]
             assert tokens[len(prompt) :] == said, "resumed from something that was never said"
             self.running[key] = _Sequence(prompt, message.offset, message.params, len(tokens))
-            assert len(self.running) <= min(self.max_num_seqs, self.capabilities.capacity)
+            assert len(self.running) <= self.capabilities.capacity
+            staying = sum(not sequence.is_cancelled for sequence in self.running.values())
+            assert staying <= self.max_num_seqs
         elif isinstance(message, Cancel):
             sequence = self.running.get((message.generation, message.attempt))
             if sequence is not None:

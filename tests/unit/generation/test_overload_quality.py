@@ -69,7 +69,7 @@ def test_tenant_with_one_request_beside_fifty_waits_no_more_than_twice_as_long()
     for prompt in (1, 20):
         among_its_share = steps_to_first_token(others=4, prompt=prompt)
         beside_many = steps_to_first_token(others=50, prompt=prompt)
-        assert beside_many <= 2 * among_its_share, prompt
+        assert beside_many <= among_its_share + 1, prompt
 
 
 def test_line_is_looked_at_again_only_when_somebody_has_made_room(
