@@ -17,6 +17,8 @@ TEXTS = {
     "plan": "plan</think>Result",
     "quote": "the tag '</think>' ends it</think>ok",
     "never": "thinking on and on",
+    "form": 'a {brace} first</think>\n\n{"a": [1, "</think>"]}',
+    "formless": "thoughts</think>no JSON at all",
 }
 TEMPLATE = textwrap.dedent("""\
     {%- for m in messages %}<|im_start|>{{ m.role }}
@@ -70,6 +72,17 @@ def fields_of(client: Client, content: str, **fields: Any) -> tuple[str, str, st
 @pytest.mark.case(85)
 def test_block_that_the_prompt_opened_is_reasoning(client: Client) -> None:
     assert fields_of(client, "open") == ("thoughts", "answer", "stop")
+
+
+@pytest.mark.case(89)
+def test_schema_and_reasoning_go_together(client: Client) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "array"}}, "required": ["a"]}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    told = fields_of(client, "form", response_format=form)
+    assert told == ("a {brace} first", '{"a": [1, "</think>"]}', "stop")
+    refused = client.chat("formless", response_format=form)
+    assert refused.status == 400
+    assert "does not keep to" in refused.json()["error"]["message"]
 
 
 @pytest.mark.case(85)
