@@ -5,9 +5,8 @@ import re
 from refloat.grammar.errors import GrammarError
 from refloat.grammar.nodes import CharClass, all_but, char_class
 
-_BLANK = ((0x09, 0x0D), (0x20, 0x20))
-_ANY_BLANK = (
-    *_BLANK,
+_BLANK = (
+    *((0x09, 0x0D), (0x20, 0x20)),
     *((0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x2028, 0x2029)),
     *((0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000), (0xFEFF, 0xFEFF)),
 )
@@ -19,7 +18,7 @@ CLASSES = {
     "w": char_class(_WORD),
     "W": all_but(_WORD),
     "s": char_class(_BLANK),
-    "S": all_but(_ANY_BLANK),
+    "S": all_but(_BLANK),
 }
 """By the letter behind the backslash."""
 

@@ -13,8 +13,8 @@ from refloat.grammar.grammar import Grammar
 from refloat.grammar.nodes import CharClass, Literal
 from refloat.grammar.tables import Kind, Tables
 
-#: Items for each text, and for each of its characters, before it is given up as too ambiguous.
-_MOST_ITEMS, _ITEMS_BY_CHAR = 400_000, 400
+#: Steps for each text, and for each of its characters, before it is given up as too ambiguous.
+_MOST_STEPS, _STEPS_BY_CHAR = 200_000, 150
 
 
 class Item(NamedTuple):
@@ -44,7 +44,7 @@ class Chart:
         self.may_end = False
         """The text read so far is a word of the grammar."""
         self._leo: dict[tuple[int, int], tuple[int, int]] = {}
-        self._left = _MOST_ITEMS
+        self._left = _MOST_STEPS
         self._stack: list[Item] = []
         self._seen: set[Item] = set()
         self._predicted: set[int] = set()
@@ -61,7 +61,7 @@ class Chart:
 
     def feed(self, text: str) -> bool:
         """Read on; false if no word begins so. Raises `GrammarError` where it gets too ambiguous."""
-        self._left += _ITEMS_BY_CHAR * len(text)
+        self._left += _STEPS_BY_CHAR * len(text)
         return all(map(self._feed, text))
 
     def _feed(self, char: str) -> bool:
@@ -132,12 +132,12 @@ class Chart:
             self._add(first)
 
     def _add(self, item: Item) -> None:
-        if item in self._seen:
-            return
-        self._seen.add(item)
         self._left -= 1
         if self._left < 0:
             raise GrammarError("the grammar can be read in too many ways")
+        if item in self._seen:
+            return
+        self._seen.add(item)
         self._stack.append(item)
 
     def _end(self, entry: int, origin: int) -> None:

@@ -5,7 +5,7 @@ stands behind a rule, so such classes become rules themselves. It takes seconds 
 more than 128, and milliseconds for the same in blocks.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from refloat.grammar.nodes import (
     CharClass,
@@ -22,11 +22,12 @@ from refloat.grammar.nodes import (
 
 _LAST_ASCII = 0x7F
 _BLOCK = 64
+_FEW = 4
 
 
 def engine_form(rules: Mapping[str, Node], start: str) -> dict[str, Node]:
     """Rules of the same language, the first one first."""
-    form = _Form(rules)
+    form = _Form(rules, _repeated_choices(rules.values()))
     form.rules[start] = form.node(rules[start])
     for name, node in rules.items():
         if name != start:
@@ -34,9 +35,31 @@ def engine_form(rules: Mapping[str, Node], start: str) -> dict[str, Node]:
     return form.rules
 
 
+def _repeated_choices(rules: Iterable[Node]) -> set[Node]:
+    """Choices that stand in several places."""
+    seen: set[Node] = set()
+    again: set[Node] = set()
+    stack = list(rules)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Choice) and len(node.options) >= _FEW:
+            if node in seen:
+                again.add(node)
+                continue
+            seen.add(node)
+        if isinstance(node, Choice):
+            stack += node.options
+        elif isinstance(node, Sequence):
+            stack += node.parts
+        elif isinstance(node, Repeat):
+            stack.append(node.node)
+    return again
+
+
 class _Form:
-    def __init__(self, rules: Mapping[str, Node]) -> None:
+    def __init__(self, rules: Mapping[str, Node], shared: set[Node]) -> None:
         self._taken = rules
+        self._shared = shared
         self._made: dict[Node, Reference] = {}
         self.rules: dict[str, Node] = {}
 
@@ -48,7 +71,8 @@ class _Form:
             case Sequence(parts):
                 return sequence(*map(self.node, parts))
             case Choice(options):
-                return choice(*map(self.node, options))
+                written = choice(*map(self.node, options))
+                return self._rule(written, "choice") if node in self._shared else written
             case Repeat(inner, least, most):
                 return self._repeated(self.node(inner), least, most)
             case Literal() | Reference():
@@ -68,6 +92,12 @@ class _Form:
             return repeat(node, least, most)
         if not isinstance(node, Literal | CharClass | Reference):
             node = self._rule(node, "item")
+        if most == least and least <= _FEW:
+            return repeat(node, least, most)
+        # One rule for all places with the same repetition: the engine writes each out by itself.
+        return self._rule(self._written(node, least, most), "times")
+
+    def _written(self, node: Node, least: int, most: int | None) -> Node:
         if most is None:
             return sequence(self._exactly(node, least), repeat(node))
         if most <= _BLOCK:
