@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from refloat.wire.frame import encode_frame
+from refloat.wire.guide import Guide
 from refloat.wire.messages import (
     PROTOCOL_VERSION,
     Capabilities,
@@ -27,11 +28,14 @@ from refloat.wire.pipe import EndOfLink, Pipe
 from refloat.wire.prep_messages import (
     Detokenize,
     FromPrep,
+    Guided,
+    MakeGuide,
     PrepConfigure,
     PrepFailed,
     PrepReady,
     PrepRefused,
     Render,
+    ResumeGuide,
     Text,
     Tokenize,
     Tokens,
@@ -161,11 +165,28 @@ def _prep(mode: str, fd: int) -> None:
         return
     table = TokenTable(b"", pack_ids([]), ())
     pipe.send(PrepReady(table, vocab_size=256, eos_token_ids=(0,)))
+    waiting: list[MakeGuide | ResumeGuide] = []
     while True:
         job = pipe.recv()
-        if not isinstance(job, Render | Tokenize | Detokenize):
+        if isinstance(job, MakeGuide | ResumeGuide):
+            waiting.append(job)
+        elif isinstance(job, Render | Tokenize | Detokenize):
+            pipe.send(_answer(job))
+        else:
             return
-        pipe.send(_answer(job))
+        if isinstance(job, Detokenize):
+            while waiting:  # the last one first: their order means nothing
+                pipe.send(_guided(waiting.pop()))
+
+
+def _guided(job: MakeGuide | ResumeGuide) -> FromPrep:
+    """A wish's text is its grammar."""
+    if isinstance(job, ResumeGuide):
+        rest = job.guide.ebnf.removeprefix(job.emitted)
+        return Guided(job.job, None if rest == job.guide.ebnf else Guide(rest))
+    if job.wish.text == "BAD":
+        return PrepRefused(job.job, Problem(ProblemKind.INVALID_REQUEST, "bad", job.wish.param))
+    return Guided(job.job, Guide(job.wish.text))
 
 
 def _answer(job: Render | Tokenize | Detokenize) -> FromPrep:

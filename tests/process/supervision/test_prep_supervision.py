@@ -14,12 +14,17 @@ import pytest
 from refloat.supervisor.fleet import Availability
 from refloat.supervisor.lifecycle import WorkerState
 from refloat.wire.faults import FaultKind
+from refloat.wire.guide import Guide, GuideKind, GuideRequest
 from refloat.wire.problem import ProblemError, ProblemKind, TooManyTokensError
 
 pytestmark = pytest.mark.process
 
 Supervise = Callable[..., AbstractAsyncContextManager[Any]]
 Make = Callable[..., Any]
+
+
+#: What is asked of prep beside other jobs; the last one is refused.
+_WISHES = [f"x{n}" for n in range(4)] + ["BAD"]
 
 
 @dataclass
@@ -62,6 +67,30 @@ def test_prep_answers_while_the_worker_cannot_load(
             assert await prep.detokenize([104, 105]) == "hi"
             assert prep.ready_info.vocab_size == 256
             assert world.snapshot.availability is Availability.LOADING
+
+    run(scenario)
+
+
+def test_grammars_are_made_beside_other_jobs_and_again_after_a_loss(
+    supervise: Supervise, knobs: Make, odd_command: Make
+) -> None:
+    async def scenario() -> None:
+        async with supervise(knobs=knobs(worker_command=odd_command("silent"))) as world:
+            prep = world.supervisor.prep
+            asked = [prep.make_guide(GuideRequest(GuideKind.REGEX, text, "p")) for text in _WISHES]
+            asked += [prep.resume_guide(Guide("abc"), text) for text in ("ab", "x")]
+            jobs = [asyncio.ensure_future(each) for each in asked]
+            assert await prep.render(chat("abc")) == [97, 98, 99]  # it waits for none of them
+            os.kill(prep.slot.child.pid, signal.SIGKILL)
+            assert await prep.render(chat("de")) == [100, 101]
+            assert not any(job.done() for job in jobs)
+            assert await prep.detokenize([104]) == "h"  # upon which the stand-in answers them
+            made = await asyncio.gather(*jobs, return_exceptions=True)
+            assert made[: len(_WISHES) - 1] == [Guide(text) for text in _WISHES[:-1]]
+            refused = made[len(_WISHES) - 1]
+            assert isinstance(refused, ProblemError)
+            assert refused.problem.kind is ProblemKind.INVALID_REQUEST
+            assert made[len(_WISHES) :] == [Guide("c"), None]
 
     run(scenario)
 
