@@ -37,6 +37,20 @@ def model(name: str, folder: str, faults: Iterable[Mapping[str, Any]] = (), **mo
     }
 
 
+def serving(models: list[Any], home: Path) -> Server:
+    """A server of these, patient: on a busy machine the next worker may be long in coming, and the
+    proofs are of texts."""
+    server = {"ready_when": "all", "hold_timeout_s": 240}
+    return Server.start(
+        config={"models": models, "server": server}, env={"REFLOAT_HOME": str(home)}
+    )
+
+
+def client_of(server: Server) -> Client:
+    """One as patient."""
+    return server.client(timeout_s=240)
+
+
 def complete(client: Client, name: str, mark: int, **fields: Any) -> Outcome:
     """A proof's request: greedy and `TOKENS` long unless it says otherwise."""
     prompt = fields.pop("prompt", None) or prompt_of(mark)

@@ -8,7 +8,17 @@ import pytest
 
 from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.testing.harness import Server
-from tests.engine.resume.servers import TOKENS, complete, cut, cuts, model, prompt_of, same
+from tests.engine.resume.servers import (
+    TOKENS,
+    client_of,
+    complete,
+    cut,
+    cuts,
+    model,
+    prompt_of,
+    same,
+    serving,
+)
 
 pytestmark = [pytest.mark.engine, pytest.mark.process]
 
@@ -31,9 +41,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         model("calm", "tiny-llm", plugin_config=EXACT_PROPERTIES),
         model("frail", "tiny-llm", [*plan, in_prefill], plugin_config=EXACT_PROPERTIES),
     ]
-    env = {"REFLOAT_HOME": str(tmp_path_factory.mktemp("home"))}
-    config = {"models": models, "server": {"ready_when": "all"}}
-    with Server.start(config=config, env=env) as started:
+    with serving(models, tmp_path_factory.mktemp("home")) as started:
         yield started
 
 
@@ -48,7 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_text_is_identical_whichever_tokens_the_worker_was_killed_at(
     server: Server, generation: int
 ) -> None:
-    client = server.client()
+    client = client_of(server)
     stream = generation % 2 == 0
     undisturbed = complete(client, "calm", generation)
     killed = complete(client, "frail", generation, stream=stream,
@@ -60,7 +68,7 @@ def test_text_is_identical_whichever_tokens_the_worker_was_killed_at(
 
 
 def test_text_is_identical_when_the_worker_was_killed_in_prefill(server: Server) -> None:
-    client = server.client()
+    client = client_of(server)
     prompt = prompt_of(PREFILL_MARK, 300)
     undisturbed = complete(client, "calm", PREFILL_MARK, prompt=prompt)
     killed = complete(client, "frail", PREFILL_MARK, prompt=prompt)
@@ -79,11 +87,10 @@ def test_text_is_identical_for_each_index_alone(tmp_path: Path) -> None:
             plugin_config=EXACT_PROPERTIES,
         ),
     ]
-    env = {"REFLOAT_HOME": str(tmp_path)}
-    with Server.start(config={"models": models, "server": {"ready_when": "all"}}, env=env) as two:
+    with serving(models, tmp_path) as two:
         for at in range(TOKENS):
-            killed = complete(two.client(), "frail", at)
-            same(killed, complete(two.client(), "calm", at))
+            killed = complete(client_of(two), "frail", at)
+            same(killed, complete(client_of(two), "calm", at))
             assert cuts(two, killed.request_id) == [at]
 
 
@@ -103,10 +110,9 @@ def test_default_model_goes_on_with_the_same_text(smollm2_folder: Path, tmp_path
         "num_kv_blocks": 32,
     }
     models = [{**settings, "name": "calm"}, {**settings, "name": "frail", "faults": plan}]
-    env = {"REFLOAT_HOME": str(tmp_path)}
-    with Server.start(config={"models": models, "server": {"ready_when": "all"}}, env=env) as two:
+    with serving(models, tmp_path) as two:
         for mark, places in sample.items():
             prompt = [mark] * 3 + list(range(300, 340))
-            killed = complete(two.client(), "frail", mark, prompt=prompt)
-            same(killed, complete(two.client(), "calm", mark, prompt=prompt))
+            killed = complete(client_of(two), "frail", mark, prompt=prompt)
+            same(killed, complete(client_of(two), "calm", mark, prompt=prompt))
             assert cuts(two, killed.request_id) == list(places)

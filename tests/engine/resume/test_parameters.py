@@ -12,7 +12,7 @@ from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.testing.harness import Server
 from refloat.testing.outcome import CHAT, Outcome, ask
 from tests.engine.resume.proofs import AT, ELSEWHERE, PROOFS, Proof
-from tests.engine.resume.servers import TOKENS, complete, cut, cuts, model, same
+from tests.engine.resume.servers import TOKENS, client_of, complete, cut, cuts, model, same, serving
 
 pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(180)]
 
@@ -53,15 +53,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         model("hybrid", "tiny-hybrid", plan_for("hybrid"), plugin_config=EXACT_PROPERTIES),
         model("characters", "tiny-scripted", inside, plugin_config=EXACT_PROPERTIES),
     ]
-    env = {"REFLOAT_HOME": str(tmp_path_factory.mktemp("home"))}
-    config = {"models": models, "server": {"ready_when": "all"}}
-    with Server.start(config=config, env=env) as started:
+    with serving(models, tmp_path_factory.mktemp("home")) as started:
         yield started
 
 
 @pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.what)
 def test_resumption_is_as_equal_as_the_table_says(server: Server, proof: Proof) -> None:
-    client, mark = server.client(), PROOFS.index(proof)
+    client, mark = client_of(server), PROOFS.index(proof)
     first = complete(client, proof.model, mark, **proof.fields)
     seam = cuts(server, first.request_id)
     assert len(seam) == proof.choices
@@ -90,7 +88,7 @@ def check_seam(client: Client, proof: Proof, mark: int, whole: Outcome, seam: in
 
 def test_logprobs_are_those_of_the_undisturbed_run(server: Server) -> None:
     body = {"prompt": [5, 6, 7, 8], "max_tokens": 30, "temperature": 0, "logprobs": 1}
-    client = server.client()
+    client = client_of(server)
     found: list[list[float]] = []
     for name in ("calm", "exact"):
         answer = client.post("/v1/completions", {"model": name, "ignore_eos": True, **body})
@@ -99,7 +97,7 @@ def test_logprobs_are_those_of_the_undisturbed_run(server: Server) -> None:
 
 
 def test_stop_string_across_the_seam(server: Server) -> None:
-    client = server.client()
+    client = client_of(server)
     head = complete(client, "calm", STOP_MARK, max_tokens=AT).text.rstrip("\ufffd")
     text = complete(client, "calm", STOP_MARK).text
     stop = text[len(head) - 2 : len(head) + 3]
@@ -118,7 +116,7 @@ def test_character_cut_at_the_seam(server: Server) -> None:
         "chat_template_kwargs": {"enable_thinking": False},
         "temperature": 0,
     }
-    killed = ask(server.client(), {**body, "stream": True}, CHAT)
+    killed = ask(client_of(server), {**body, "stream": True}, CHAT)
     assert killed.is_right, killed.describe()
     assert killed.text == CHARACTERS
     assert cuts(server, killed.request_id) == list(INSIDE_CHARACTERS)
@@ -130,7 +128,7 @@ def test_engine_that_is_wedged_for_good_is_replaced_and_the_answer_is_whole(
 ) -> None:
     """Not played: the engine itself was given one request id twice, or a grammar that it cannot
     compile, and raises for ever."""
-    client = server.client()
+    client = client_of(server)
     before = client.metric("refloat_worker_restarts_total", model="exact", cause="step_fault")
     wedged = complete(client, "exact", WEDGE_MARKS[kind])
     same(wedged, complete(client, "calm", WEDGE_MARKS[kind]))
