@@ -48,6 +48,10 @@ PROOFS: tuple[Proof, ...] = (
 ELSEWHERE: Mapping[str, tuple[ExactnessClass, str]] = {
     "`stop` strings across the seam": ("exact", "test_stop_string_across_the_seam"),
     "a character cut at the seam": ("exact", "test_character_cut_at_the_seam"),
+    "a schema, pattern or grammar across the seam": (
+        "exact",
+        "test_answer_whose_worker_is_killed_is_valid",
+    ),
     "an engine that takes no ids": (
         "replay only",
         "test_engine_without_resume_goes_on_only_from_the_start",
