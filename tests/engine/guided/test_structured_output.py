@@ -12,7 +12,7 @@ from refloat.testing.client import Answer, Client
 from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.testing.harness import Server
 from refloat.testing.outcome import COMPLETIONS, Outcome, ask
-from tests.engine.resume.servers import cut, cuts, model, prompt_of
+from tests.engine.resume.servers import cut, cuts, model, prompt_of, same
 
 pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -172,7 +172,10 @@ def test_hostile_grammars_are_refused_and_hurt_nobody(server: Server) -> None:
 
 @pytest.mark.parametrize("mark", KILLED)
 def test_answer_whose_worker_is_killed_is_valid(server: Server, mark: int) -> None:
-    temperature = 0 if mark else 1
-    outcome = complete(server.client(), mark, temperature=temperature, seed=mark)
+    """And, if nothing is drawn, the same as that of the next who asks, whom nothing happens to."""
+    fields = {"temperature": 0 if mark else 1, "seed": mark}
+    outcome = complete(server.client(), mark, **fields)
     check_whole(outcome)
     assert cuts(server, outcome.request_id) == list(KILLED[mark])
+    if mark:
+        same(outcome, complete(server.client(), mark, **fields))
