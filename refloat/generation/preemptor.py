@@ -97,9 +97,13 @@ class Preemptor:
         if not self._limits.is_fair or any(account.leaving for account in accounts):
             return False
         first = next(self.waiting(), None)
-        if first is None or decide([first], [account.room() for account in accounts], None):
+        if first is None:
             return False
         head = self._line.get(first.generation)
+        if not self._slots().keys() - {head.journal.tenant}:
+            return False
+        if decide([first], [account.room() for account in accounts], None):
+            return False
         running = {item: account for account in accounts for item in account.running()}
         victim = victim_of_fairness(
             head.journal.tenant, head.session.request.priority, running, self._shares()

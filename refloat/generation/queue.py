@@ -4,6 +4,7 @@ Higher priorities first; among equals the tenant first that has the fewest slots
 tenant's those first that ran already, then first come. Who may go is decided in `scheduler.py`.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from itertools import chain
@@ -32,32 +33,38 @@ class _TenantLine:
     """Those of one tenant, keyed by generation: removal from the middle costs no more than from the
     head."""
 
-    __slots__ = ("parked", "queued")
+    __slots__ = ("_priorities", "parked", "queued")
 
     def __init__(self) -> None:
         self.queued: dict[int, Choice] = {}
         self.parked: dict[int, Choice] = {}
+        self._priorities: Counter[int] = Counter()
 
     def __len__(self) -> int:
         return len(self.queued) + len(self.parked)
+
+    def put(self, choice: Choice, among: dict[int, Choice]) -> None:
+        """Into one of the two."""
+        among[choice.journal.generation] = choice
+        self._priorities[_priority(choice)] += 1
+
+    def take(self, choice: Choice) -> bool:
+        """Out of whichever it is in. Whether it never ran."""
+        generation, priority = choice.journal.generation, _priority(choice)
+        is_new = self.queued.pop(generation, None) is not None
+        if is_new or self.parked.pop(generation, None) is not None:
+            self._priorities[priority] -= 1
+            if not self._priorities[priority]:
+                del self._priorities[priority]
+        return is_new
 
     def in_order(self) -> Iterator[tuple[Choice, bool]]:
         """Each with whether it never ran."""
         parked = ((choice, False) for _, choice in sorted(self.parked.items()))
         everyone = chain(parked, ((choice, True) for choice in self.queued.values()))
-        if self._has_priorities():
+        if len(self._priorities) > 1:
             return iter(sorted(everyone, key=lambda pair: -_priority(pair[0])))
         return everyone
-
-    def _has_priorities(self) -> bool:
-        """Of one tenant's generations, which is nearly never."""
-        first: int | None = None
-        for choice in chain(self.parked.values(), self.queued.values()):
-            priority = _priority(choice)
-            if first is not None and priority != first:
-                return True
-            first = priority
-        return False
 
 
 class WaitingLine:
@@ -122,14 +129,15 @@ class WaitingLine:
     def enqueue(self, choice: Choice) -> None:
         """At the end of its tenant's line."""
         line = self._line_of(choice)
-        line.queued[choice.journal.generation] = choice
+        line.put(choice, line.queued)
         self.queued += 1
         self.queued_tokens += choice.journal.tokens_needed
         self.queued_bytes += choice.held_bytes
 
     def park(self, choice: Choice) -> None:
         """Among its tenant's that ran already; the oldest of them goes first."""
-        self._line_of(choice).parked[choice.journal.generation] = choice
+        line = self._line_of(choice)
+        line.put(choice, line.parked)
         if self.attendant is not None and choice.journal.needs_rest:
             self.attendant.attend(choice)
 
@@ -144,8 +152,7 @@ class WaitingLine:
         line = self._where.pop(generation, None)
         if line is None:
             return
-        line.parked.pop(generation, None)
-        if line.queued.pop(generation, None) is not None:
+        if line.take(choice):
             self.queued -= 1
             self.queued_tokens -= choice.journal.tokens_needed
             self.queued_bytes -= choice.held_bytes

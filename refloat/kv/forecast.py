@@ -8,8 +8,6 @@ the expectations hold. (The idea is that of LightLLM's "past-future" scheduler.)
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from refloat.kv.blocks import blocks_for
-
 
 class Load(NamedTuple):
     """One sequence."""
@@ -30,8 +28,9 @@ def peak_blocks(loads: Sequence[Load], block_size: int) -> int:
     for place, (_, left, _) in enumerate(ordered):
         if place and ordered[place - 1].left == left:
             continue
+        # `blocks_for`, written out: all pairs pass here, again and again
         held = sum(
-            blocks_for(min(load.tokens + left, load.most), block_size) for load in ordered[place:]
+            -(-min(tokens + left, most) // block_size) for tokens, _, most in ordered[place:]
         )
         peak = max(peak, held)
     return peak
