@@ -31,37 +31,37 @@ class Row(NamedTuple):
 
 def throughput_row(result: Throughput) -> Row:
     """Server ÷ bare engine at one concurrency."""
-    goal, verdict = "", ""
+    goal, judged = "", ""
     if result.streams == 16:
         goal = f"≥ {GOAL_RATIO_AT_16}"
-        verdict = _verdict(result.ratio.median >= GOAL_RATIO_AT_16)
+        judged = verdict(result.ratio.median >= GOAL_RATIO_AT_16)
     detail = (
-        f"{_show(result.ratio, '{:.3f}')}; {result.server_tokens_per_s.median:.0f} of "
+        f"{show(result.ratio, '{:.3f}')}; {result.server_tokens_per_s.median:.0f} of "
         f"{result.bare_tokens_per_s.median:.0f} tok/s; client CPU {result.client_cpu_share:.1%}, "
         f"gateway {result.gateway_cpu_us_per_token:.0f} µs a token"
     )
-    return Row(f"throughput ÷ bare engine, {result.streams} streams", detail, goal, verdict)
+    return Row(f"throughput ÷ bare engine, {result.streams} streams", detail, goal, judged)
 
 
 def first_token_row(result: FirstToken) -> Row:
     """Time to first token added."""
     detail = (
-        f"{_show(result.added_s, '{:.2f}', 1e3)} ms; server {result.server_s.median * 1e3:.1f}, "
+        f"{show(result.added_s, '{:.2f}', 1e3)} ms; server {result.server_s.median * 1e3:.1f}, "
         f"bare {result.bare_s.median * 1e3:.1f} ms"
     )
-    verdict = _verdict(result.added_s.median <= GOAL_TTFT_ADDED_S)
-    return Row("TTFT added on an idle server, p50", detail, "≤ 2 ms", verdict)
+    judged = verdict(result.added_s.median <= GOAL_TTFT_ADDED_S)
+    return Row("TTFT added on an idle server, p50", detail, "≤ 2 ms", judged)
 
 
 def token_cost_row(result: TokenCost, step_s: float) -> Row:
     """Gateway CPU per streamed token, with an engine that steps this often."""
-    detail = f"{_show(result.cost_us, '{:.1f}')} µs, over {result.tokens} tokens"
+    detail = f"{show(result.cost_us, '{:.1f}')} µs, over {result.tokens} tokens"
     pace = f"a step every {step_s * 1e3:.0f} ms" if step_s else "steps without pause"
     return Row(
         f"gateway CPU per streamed token, scripted engine, {pace}, {result.streams} streams",
         detail,
         "≤ 50 µs",
-        _verdict(result.cost_us.median <= GOAL_COST_US),
+        verdict(result.cost_us.median <= GOAL_COST_US),
     )
 
 
@@ -74,20 +74,20 @@ def memory_row(sizes: dict[str, int]) -> Row:
 def recovery_rows(result: Recovery) -> list[Row]:
     """A worker's death without a spare."""
     pause = (
-        f"{_show(result.pause_s, '{:.2f}')} s; bare load {_show(result.bare_load_s, '{:.2f}')} s; "
-        f"ratio {_show(result.ratio, '{:.2f}')}; pause - load {_show(result.added_s, '{:.2f}')} s; "
-        f"the bare engine's first two tokens then take {_show(result.bare_first_s, '{:.2f}')} s"
+        f"{show(result.pause_s, '{:.2f}')} s; bare load {show(result.bare_load_s, '{:.2f}')} s; "
+        f"ratio {show(result.ratio, '{:.2f}')}; pause - load {show(result.added_s, '{:.2f}')} s; "
+        f"the bare engine's first two tokens then take {show(result.bare_first_s, '{:.2f}')} s"
     )
     resident = f"{result.resident_bytes / 2**20:.0f} MB resident"
     return [
         Row(
             "pause after SIGKILL, last token to first token", pause, "≤ bare load + 1 s",
-            _verdict(result.added_s.median <= GOAL_PAUSE_BEYOND_LOAD_S),
+            verdict(result.added_s.median <= GOAL_PAUSE_BEYOND_LOAD_S),
         ),
         Row(
-            f"detection of a death, {resident}", f"{_show(result.detection_s, '{:.0f}', 1e3)} ms",
+            f"detection of a death, {resident}", f"{show(result.detection_s, '{:.0f}', 1e3)} ms",
             "≤ 100 ms + the kernel's teardown",
-            _verdict(result.detection_s.median <= GOAL_DETECTION_S),
+            verdict(result.detection_s.median <= GOAL_DETECTION_S),
         ),
     ]  # fmt: skip
 
@@ -95,27 +95,27 @@ def recovery_rows(result: Recovery) -> list[Row]:
 def takeover_row(result: Takeover) -> Row:
     """A worker's death with a loaded spare."""
     detail = (
-        f"{_show(result.pause_s, '{:.2f}')} s; prefill {result.prefill_s.median * 1e3:.0f} ms; "
-        f"pause - prefill {_show(result.added_s, '{:.2f}')} s"
+        f"{show(result.pause_s, '{:.2f}')} s; prefill {result.prefill_s.median * 1e3:.0f} ms; "
+        f"pause - prefill {show(result.added_s, '{:.2f}')} s"
     )
-    verdict = _verdict(result.added_s.median <= GOAL_PAUSE_BEYOND_PREFILL_S)
-    return Row("pause after SIGKILL with a warm spare", detail, "≤ 0.5 s + prefill", verdict)
+    judged = verdict(result.added_s.median <= GOAL_PAUSE_BEYOND_PREFILL_S)
+    return Row("pause after SIGKILL with a warm spare", detail, "≤ 0.5 s + prefill", judged)
 
 
 def journal_row(result: JournalCost) -> Row:
     """The journal's part of a token's cost."""
-    detail = f"{_show(result.accept_us, '{:.2f}')} µs, {result.bytes_per_token:.0f} bytes"
+    detail = f"{show(result.accept_us, '{:.2f}')} µs, {result.bytes_per_token:.0f} bytes"
     return Row("journal, each token", detail, "", "")
 
 
 def neighbour_row(result: Neighbour) -> Row:
     """What another model's losses cost."""
     detail = (
-        f"{_show(result.ratio, '{:.2f}')}; {result.beside_s.median * 1e3:.1f} of "
+        f"{show(result.ratio, '{:.2f}')}; {result.beside_s.median * 1e3:.1f} of "
         f"{result.calm_s.median * 1e3:.1f} ms; {result.failed} requests failed"
     )
     what = "latency while another model's worker is killed and rebuilt ÷ latency in peace"
-    return Row(what, detail, "no request fails", _verdict(not result.failed))
+    return Row(what, detail, "no request fails", verdict(not result.failed))
 
 
 def machine() -> str:
@@ -134,12 +134,14 @@ def as_markdown(title: str, rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _show(value: Estimate, form: str, factor: float = 1.0) -> str:
+def show(value: Estimate, form: str, factor: float = 1.0) -> str:
+    """Median and interval, each times `factor` in this form."""
     low, median, high = (form.format(x * factor) for x in (value.low, value.median, value.high))
     return f"{median} [{low}, {high}]"
 
 
-def _verdict(met: bool) -> str:
+def verdict(met: bool) -> str:
+    """Of a goal."""
     return "met" if met else "missed"
 
 

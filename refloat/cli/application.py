@@ -113,6 +113,9 @@ def bench(
     recovery: Annotated[
         bool, typer.Option("--recovery", help="What a worker's death costs, in place of speed")
     ] = False,
+    overload: Annotated[
+        bool, typer.Option("--overload", help="What a crowd gets, in place of speed")
+    ] = False,
     markdown: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write the report as Markdown")
     ] = None,
@@ -128,7 +131,7 @@ def bench(
     raise typer.Exit(
         run_bench(
             model, device=device, streams=wanted, tokens=tokens, rounds=rounds, recovery=recovery,
-            markdown=markdown,
+            overload=overload, markdown=markdown,
         )
     )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from refloat.bench.overload_run import run_overload
 from refloat.bench.report import as_markdown
 from refloat.bench.run import BenchPlan, run_bench, run_recovery
 from refloat.cli.exit_codes import ExitCode
@@ -31,6 +32,7 @@ def bench(
     tokens: int,
     rounds: int,
     recovery: bool,
+    overload: bool,
     markdown: Path | None,
 ) -> int:
     """Measure, and print the report as Markdown. A goal that is missed is no failure."""
@@ -50,8 +52,11 @@ def bench(
         tokens=tokens,
         rounds=rounds,
     )
-    title = f"{resolved.name} on {device}" + (", recovery" if recovery else "")
-    run = run_recovery if recovery else run_bench
+    title, run = f"{resolved.name} on {device}", run_bench
+    if recovery:
+        title, run = f"{title}, recovery", run_recovery
+    elif overload:
+        title, run = f"{title}, overload", run_overload
     report = as_markdown(title, run(plan, say_on_stderr))
     print(report)
     if markdown is not None:

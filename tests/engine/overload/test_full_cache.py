@@ -87,7 +87,7 @@ def texts(client: Client, ask: Ask, model: str) -> list[str]:
 
 def leave(client: Client, ask: Ask, model: str) -> None:
     """Read some events of a stream, then go."""
-    with client.stream("/v1/completions", ask.body(model)) as stream:
+    with client.stream("/v1/completions", ask.body(model, stream=True)) as stream:
         for count, _ in enumerate(stream.data()):
             if count == ask.leaves_after:
                 return
