@@ -35,6 +35,9 @@ _HEX = char_class(((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)))
 PLAIN = char_class(((0x20, 0x21), (0x23, 0x5B), (0x5D, LAST_CHAR)))
 """Characters that stand for themselves in a string."""
 
+CHAR_ESCAPES = chars('"\\/bfnrt')
+"""What may stand behind a backslash, beside a number."""
+
 GAP = Reference("json_gap")
 CHAR = Reference("json_char")
 STRING = Reference("json_string")
@@ -121,9 +124,7 @@ RULES: dict[str, Node] = {
     "json_gap": choice(
         EMPTY, Literal(" "), sequence(Literal("\n"), repeat(Literal(" "), 0, _INDENT))
     ),
-    "json_char": choice(
-        PLAIN, sequence(Literal("\\"), choice(chars('"\\/bfnrt'), _unicode_escape()))
-    ),
+    "json_char": choice(PLAIN, sequence(Literal("\\"), choice(CHAR_ESCAPES, _unicode_escape()))),
     "json_string": sequence(QUOTE, repeat(CHAR), QUOTE),
     "json_integer": sequence(
         optional(Literal("-")),

@@ -19,8 +19,10 @@ _MOST_DEPTH = 100
 class SchemaBuilder:
     """One schema's way into rules."""
 
-    def __init__(self, root: Any) -> None:
-        self._root = root
+    def __init__(self, root: Any, prefix: str = "") -> None:
+        """`prefix` keeps the names of several schemas' rules apart."""
+        self.root = root
+        self._prefix = prefix
         self._depth = 0
         self._named: dict[str, str] = {}
         """Rules of what is referred to, by pointer or by text."""
@@ -38,7 +40,7 @@ class SchemaBuilder:
 
     def build(self) -> Node:
         """The node of the whole schema; all its rules are there. Raises `GrammarError`."""
-        node = self.node(self._root, ())
+        node = self.node(self.root, ())
         self.settle()
         return node
 
@@ -60,7 +62,7 @@ class SchemaBuilder:
 
     def add_rule(self, node: Node) -> Node:
         """A rule of its own for something that is mentioned more than once."""
-        name = f"part{len(self.rules) + 1}"
+        name = f"{self._prefix}part{len(self.rules) + 1}"
         self.rules[name] = node
         return Reference(name)
 
@@ -75,7 +77,7 @@ class SchemaBuilder:
         refuse_unsupported(schema, path)
         if "$ref" in schema and not asserts(schema, but=("$ref",)):
             return self._referred(schema["$ref"], (*path, "$ref"))
-        options = alternatives(schema, path, self._root)
+        options = alternatives(schema, path, self.root)
         if options is not None:
             return self._of_options(options)
         if "const" in schema or "enum" in schema:
@@ -99,12 +101,12 @@ class SchemaBuilder:
             raise GrammarError("a reference is text", path)
         if pointer in self._named:
             return Reference(self._named[pointer])
-        return self._named_rule(pointer, *target_of(self._root, pointer, path))
+        return self._named_rule(pointer, *target_of(self.root, pointer, path))
 
     def _named_rule(self, key: str, schema: Any, path: Path) -> Node:
         name = self._named.get(key)
         if name is None:
-            name = self._named[key] = f"ref{len(self._named) + 1}"
+            name = self._named[key] = f"{self._prefix}ref{len(self._named) + 1}"
             self.rules[name] = NEVER
             self._waiting.append((name, schema, path))
         return Reference(name)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from refloat.grammar.schema.builder import SchemaBuilder
 
 
-class _Member(NamedTuple):
+class Member(NamedTuple):
+    """A property that is named."""
+
     node: Node
     """Key and value."""
     is_required: bool
@@ -54,7 +56,7 @@ def _of_others(other: Node, least: int, most: int | None) -> Node:
     return some if least else choice(object_of(EMPTY), some)
 
 
-def _members(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path) -> list[_Member]:
+def _members(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path) -> list[Member]:
     properties = _mapping(schema, "properties", path)
     required = schema.get("required")
     names = cast("list[Any]", required) if isinstance(required, list) else []
@@ -65,7 +67,7 @@ def _members(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path) ->
     others = schema.get("additionalProperties", True)
     everything = {**properties, **{n: others for n in names if n not in properties}}
     return [
-        _Member(_pair(builder, name, value, (*path, "properties", name)), name in names)
+        Member(_pair(builder, name, value, (*path, "properties", name)), name in names)
         for name, value in everything.items()
     ]
 
@@ -90,28 +92,37 @@ def _other(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path) -> N
     return sequence(key_but(builder, names) if names else STRING, COLON, value)
 
 
-def _of_members(builder: "SchemaBuilder", members: list[_Member], other: Node | None) -> Node:
-    """`rest[i]`: what may follow once something stands before member i."""
-    more = EMPTY if other is None else repeat(sequence(COMMA, other))
+def _of_members(builder: "SchemaBuilder", members: list[Member], other: Node | None) -> Node:
+    inner, may_be_empty = in_order(builder, members, COMMA, other)
+    some = object_of(inner)
+    return choice(object_of(EMPTY), some) if may_be_empty else some
+
+
+def in_order(
+    builder: "SchemaBuilder", members: list[Member], comma: Node, other: Node | None = None
+) -> tuple[Node, bool]:
+    """One or more members with commas between them, and whether there may be none as well.
+
+    `rests[i]` is what may follow once something stands before member i.
+    """
+    more = EMPTY if other is None else repeat(sequence(comma, other))
     rest: Node = more if more == EMPTY else builder.add_rule(more)
-    options: list[Node] = []
-    may_begin = True
     rests = [rest]
     for member in reversed(members):
-        part = sequence(COMMA, member.node)
-        rest = sequence(part if member.is_required else optional(part), rest)
-        rest = builder.add_rule(rest)
+        part = sequence(comma, member.node)
+        rest = builder.add_rule(sequence(part if member.is_required else optional(part), rest))
         rests.append(rest)
     rests.reverse()
+    options: list[Node] = []
+    may_be_empty = True
     for index, member in enumerate(members):
         options.append(sequence(member.node, rests[index + 1]))
-        may_begin = not member.is_required
-        if not may_begin:
+        may_be_empty = not member.is_required
+        if not may_be_empty:
             break
-    if may_begin and other is not None:
+    if may_be_empty and other is not None:
         options.append(sequence(other, rests[-1]))
-    some = object_of(choice(*options))
-    return choice(object_of(EMPTY), some) if may_begin else some
+    return choice(*options), may_be_empty
 
 
 def _mapping(schema: Mapping[str, Any], key: str, path: Path) -> Mapping[str, Any]:

@@ -27,7 +27,8 @@ from refloat.grammar.regex import alternatives
 from refloat.grammar.schema.formats import FORMATS
 from refloat.grammar.schema.keywords import Path, bounds
 
-_ANY = char_class(((0, LAST_CHAR),))
+ANY = char_class(((0, LAST_CHAR),))
+"""Any character; in quotes, however it is written."""
 
 
 class _Lengths(NamedTuple):
@@ -36,18 +37,22 @@ class _Lengths(NamedTuple):
 
 
 def string_node(schema: Mapping[str, Any], path: Path) -> Node:
-    """What the keywords of strings allow. Raises `GrammarError`."""
+    """What the keywords of strings allow, in quotes. Raises `GrammarError`."""
+    inner = _as_json(text_node(schema, path))
+    return STRING if inner == repeat(CHAR) else sequence(QUOTE, inner, QUOTE)
+
+
+def text_node(schema: Mapping[str, Any], path: Path) -> Node:
+    """What the keywords of strings allow, as plain text. Raises `GrammarError`."""
     least, most = bounds(schema, "minLength", "maxLength", path)
     pattern, key = _pattern(schema, path)
     if pattern is None:
-        inner = repeat(CHAR, least, most)
-        return STRING if inner == repeat(CHAR) else sequence(QUOTE, inner, QUOTE)
+        return repeat(ANY, least, most)
     try:
         node = _searched(pattern) if key == "pattern" else _whole(pattern)
     except GrammarError as error:
         raise GrammarError(error.message, (*path, key)) from None
-    node = _of_length(node, _Lengths(least, most), path)
-    return sequence(QUOTE, _as_json(node), QUOTE)
+    return _of_length(node, _Lengths(least, most), path)
 
 
 def _pattern(schema: Mapping[str, Any], path: Path) -> tuple[str | None, str]:
@@ -74,8 +79,8 @@ def _searched(pattern: str) -> Node:
     """Any text in which the pattern is found."""
     options: list[Node] = []
     for begins, node, ends in alternatives(pattern):
-        before = () if begins else (repeat(_ANY),)
-        behind = () if ends else (repeat(_ANY),)
+        before = () if begins else (repeat(ANY),)
+        behind = () if ends else (repeat(ANY),)
         options.append(sequence(*before, node, *behind))
     return choice(*options)
 
@@ -132,7 +137,7 @@ def _as_json(node: Node) -> Node:
         case Literal(text):
             return sequence(*map(spelled, text))
         case CharClass():
-            return CHAR if node == _ANY else _class_as_json(node)
+            return CHAR if node == ANY else _class_as_json(node)
         case Sequence(parts):
             return sequence(*map(_as_json, parts))
         case Choice(options):

@@ -18,7 +18,12 @@ _LISTS = ("const", "enum")
 
 
 def listed_node(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path) -> Node:
-    """Those of the values that the rest of the schema allows. Raises `GrammarError`."""
+    """The values that the rest of the schema allows. Raises `GrammarError`."""
+    return choice(*map(constant, listed_values(builder, schema, path)))
+
+
+def listed_values(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path) -> list[Any]:
+    """Those of the values that the rest of the schema allows; one at least. Raises `GrammarError`."""
     listed = _values(schema, path)
     rest = {key: value for key, value in schema.items() if key in ASSERTIONS and key not in _LISTS}
     if rest.keys() == {"type"}:
@@ -31,7 +36,7 @@ def listed_node(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path)
         listed = [value for value in listed if matches(grammar, _text(value))]
     if not listed:
         raise GrammarError("none of the values is allowed by the rest of the schema", path)
-    return choice(*map(constant, listed))
+    return listed
 
 
 def _values(schema: Mapping[str, Any], path: Path) -> list[Any]:

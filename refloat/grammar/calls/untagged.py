@@ -1,0 +1,80 @@
+"""Text in which some tags do not occur, and grammars in which some characters do not."""
+
+from collections.abc import Iterable, Mapping
+
+from refloat.grammar.errors import GrammarError
+from refloat.grammar.nodes import (
+    CharClass,
+    Choice,
+    Literal,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    all_but,
+    chars,
+    choice,
+    optional,
+    repeat,
+    sequence,
+)
+
+_FIRST = "<"
+_CDATA_PLAIN = all_but(((0x5D, 0x5D),))
+_BRACKET = Literal("]")
+
+
+def text_without(tags: Iterable[str]) -> Node:
+    """Any text in which none of the tags occurs. They begin with `<` and have no second one."""
+    plain = all_but(((ord(_FIRST), ord(_FIRST)),))
+    # Each piece begins with that character and leaves all tags, or ends, before the next one.
+    piece = sequence(Literal(_FIRST), _off(tuple(tag[1:] for tag in tags), plain))
+    return sequence(repeat(plain), repeat(piece))
+
+
+def _off(rests: tuple[str, ...], plain: CharClass) -> Node:
+    """What may follow a tag's beginning, of which these are the rests."""
+    nexts = sorted({rest[0] for rest in rests})
+    other = all_but((ord(char), ord(char)) for char in (_FIRST, *nexts))
+    options: list[Node] = [sequence(other, repeat(plain))]
+    for char in nexts:
+        behind = tuple(rest[1:] for rest in rests if rest[0] == char)
+        if all(behind):
+            options.append(sequence(Literal(char), _off(behind, plain)))
+    return optional(choice(*options))
+
+
+def cdata_text() -> Node:
+    """Any text in which `]]>` does not occur, even with what follows it."""
+    run = sequence(_BRACKET, repeat(_BRACKET, 1), all_but(((0x5D, 0x5D), (0x3E, 0x3E))))
+    pieces = choice(_CDATA_PLAIN, sequence(_BRACKET, _CDATA_PLAIN), run)
+    return sequence(repeat(pieces), repeat(_BRACKET))
+
+
+def without(node: Node, banned: str, spelling: Mapping[str, str] | None = None) -> Node:
+    """A node's words in which no banned character occurs.
+
+    Where a literal has one, `spelling` says how else it is written. Raises `GrammarError` if not so.
+    """
+    match node:
+        case Literal(text):
+            return Literal("".join(_spelled(char, banned, spelling or {}) for char in text))
+        case CharClass(ranges):
+            outside = all_but(ranges).ranges
+            return all_but((*outside, *chars(banned).ranges))
+        case Sequence(parts):
+            return sequence(*(without(part, banned, spelling) for part in parts))
+        case Choice(options):
+            return choice(*(without(option, banned, spelling) for option in options))
+        case Repeat(inner, least, most):
+            return repeat(without(inner, banned, spelling), least, most)
+        case Reference():
+            return node
+
+
+def _spelled(char: str, banned: str, spelling: Mapping[str, str]) -> str:
+    if char not in banned:
+        return char
+    if char not in spelling:
+        raise GrammarError(f"{char} cannot be part of a value in this model's format of calls")
+    return spelling[char]
