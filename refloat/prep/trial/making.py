@@ -11,6 +11,7 @@ from refloat.grammar.limits import check_grammar
 from refloat.grammar.nodes import Literal, choice
 from refloat.grammar.regex import from_regex
 from refloat.grammar.residual import residual
+from refloat.grammar.tool_calls import tool_calls
 from refloat.prep.trial.reasoning import after_reasoning
 from refloat.wire.guide import Guide, GuideKind, GuideRequest
 
@@ -52,9 +53,15 @@ def _grammar_of(wish: GuideRequest) -> Grammar:
         case GuideKind.CHOICE:
             return _one_of(_json(wish.text))
         case GuideKind.CALLS:
-            raise GrammarError("enforcing a tool call is not there yet")
+            return _calls(wish)
         case _:
             assert_never(wish.kind)
+
+
+def _calls(wish: GuideRequest) -> Grammar:
+    if wish.family is None:
+        raise GrammarError("this model's format of calls is not known")
+    return tool_calls(wish.family, _json(wish.text), named=wish.named, single=wish.single)
 
 
 def _one_of(texts: Any) -> Grammar:

@@ -20,7 +20,7 @@ from refloat.prep.trial.making import ebnf_of, rest_of
 from refloat.wire.child import report, settle
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.frame import FrameError
-from refloat.wire.guide import Guide
+from refloat.wire.guide import Guide, GuideKind
 from refloat.wire.messages import PROTOCOL_VERSION, Hello
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
 from refloat.wire.prep_messages import Guided, MakeGuide, PrepRefused, ResumeGuide
@@ -125,6 +125,9 @@ def answer(job: Trial, compile_: Compile) -> Guided | PrepRefused:
 def refused(job: Trial, why: str, path: Sequence[str] = ()) -> PrepRefused:
     """The refusal of a job, with the field of the caller's that is at fault."""
     param = "" if isinstance(job, ResumeGuide) else job.wish.param
+    if path and isinstance(job, MakeGuide) and job.wish.kind is GuideKind.CALLS:
+        number, *path = path  # it is a tool's schema that is at fault, not the choice among them
+        param = f"tools[{number}]"
     param = ".".join(part for part in (param, *path) if part)
     text = f"{param}: {why}." if param else f"{why}."
     return PrepRefused(job.job, Problem(ProblemKind.INVALID_REQUEST, text, param=param or None))

@@ -78,6 +78,38 @@ def test_wish_that_is_wrong_is_refused_by_its_field(kind: GuideKind, text: str, 
     assert found.message.startswith(param)
 
 
+TOOLS = json.dumps(
+    [
+        {"type": "function", "function": {"name": "a", "parameters": {"type": "object"}}},
+        {"type": "function", "function": {"name": "b", "parameters": {"properties": {"x": 5}}}},
+    ]
+)
+
+
+def test_wish_for_a_call_becomes_a_grammar_of_the_familys_text() -> None:
+    grammar = made(K.CALLS, TOOLS, family="hermes", named="a", single=True)
+    call = '<tool_call>\n{"name": "a", "arguments": {}}\n</tool_call>'
+    assert matches(grammar, call)
+    assert not matches(grammar, call + "\n" + call)
+
+
+@pytest.mark.parametrize(
+    ("more", "param"),
+    [
+        ({"family": "hermes"}, "tools[1].function.parameters.properties.x"),
+        ({"family": None}, "tool_choice"),
+        ({"family": "unheard of"}, "tool_choice"),
+    ],
+)
+def test_call_that_cannot_be_enforced_is_refused_by_its_field(
+    more: dict[str, Any], param: str
+) -> None:
+    wish = GuideRequest(K.CALLS, TOOLS, "tool_choice", **more)
+    told = answer(MakeGuide(1, wish), no_time)
+    assert isinstance(told, PrepRefused)
+    assert told.problem.param == param
+
+
 def test_compilers_words_are_told_without_the_paths_of_its_build() -> None:
     def compile_(ebnf: str) -> float:
         raise CompileError("[22:32:52] /home/j/a/cpp/grammar_parser.cc:12: EBNF: it is odd")
