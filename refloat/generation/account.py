@@ -102,6 +102,11 @@ class ReplicaAccount:
         staying = len(self._held) - len(self._given_up)
         return min(self._slots - staying, self._capacity - len(self._held))
 
+    @property
+    def capacity_tokens(self) -> int | None:
+        """What one sequence can have when it is alone; `None`: nothing bounds it here."""
+        return None if self.ledger is None else self.ledger.capacity_tokens
+
     def can_ever_hold(self, choice: Choice) -> bool:
         """Whether the cache is large enough for it when it is alone."""
         return longest(choice.journal.tokens_needed, self.room()) is not None

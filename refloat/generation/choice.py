@@ -108,7 +108,6 @@ class Choice:
     def advance(self, accepted: Accepted, now_s: float = 0.0) -> bool:
         """Give the accepted ids to the client as text. Whether the choice is complete now."""
         ids, logprobs, finish = accepted
-        session = self.session
         self.resumes = 0
         if finish is FinishReason.STOP and not self.shows_stop:
             ids = ids[:-1]
@@ -122,19 +121,28 @@ class Choice:
                     return False
                 finish = FinishReason.LENGTH
             self.journal.finish_with(finish or FinishReason.STOP)
+        self._end(finish, is_stopped=is_stopped)
+        return True
+
+    def cut_short(self) -> None:
+        """There is no room for another token anywhere: the answer ends as it is."""
+        self.journal.finish_with(FinishReason.LENGTH)
+        self._end(FinishReason.LENGTH, is_stopped=False)
+
+    def _end(self, finish: FinishReason | None, *, is_stopped: bool) -> None:
+        """Hand over what was held, and say why it ended."""
         if not is_stopped:
             is_stopped = self._deliver(self.pipeline.flush(), 0)
         # A stop string wins over a limit that the same token reached, as in OpenAI's API.
         reason = FinishReason.STOP if is_stopped or finish is None else finish
         if self.reading is not None:
             reason = self._finish_reading(self.reading, reason, is_stopped)
-        session.end_choice(
+        self.session.end_choice(
             self,
             reason,
             self.cut if reason is FinishReason.LENGTH else None,
             self.pipeline.stop if reason is FinishReason.STOP else None,
         )
-        return True
 
     def _deliver(self, out: TextOut, kept_bytes: int) -> bool:
         """Hand over what became final. Whether the answer is over by that."""

@@ -86,6 +86,9 @@ class Custody:
         """The choice is done by its own terms, whether or not its worker knows that."""
         if not has_ended:
             account.give_up(choice)
+        self._completed(choice)
+
+    def _completed(self, choice: Choice) -> None:
         self.preemptor.lengths.note(len(choice.journal.emitted))
         self.suspects.ended(choice.journal.generation)
         self.fates.ended(choice.journal.generation, choice.journal.state)
@@ -219,7 +222,24 @@ class Custody:
         while (head := next(iter(self.line), None)) is not None:
             if any(account.can_ever_hold(head) for account in self.accounts.values()):
                 return
-            self.fail(head.session, never_fits(head.journal))
+            if not self._has_made_do(head):
+                self.fail(head.session, never_fits(head.journal))
+
+    def _has_made_do(self, choice: Choice) -> bool:
+        """An answer without a limit of its caller's has one at the size of the largest cache."""
+        journal = choice.journal
+        capacity = max(account.capacity_tokens or 0 for account in self.accounts.values())
+        left = capacity - len(journal.prompt)
+        is_open = choice.session.request.sampling.max_tokens is None
+        if is_open and left > len(journal.emitted):
+            self.line.shorten(choice, left)
+            return True
+        if not is_open or not journal.emitted:
+            return False
+        self.line.remove(choice)
+        choice.cut_short()
+        self._completed(choice)
+        return True
 
     def abandon(self, session: Session) -> None:
         """The client has gone: nothing of its session is run or sent any more."""

@@ -118,6 +118,11 @@ class Journal(msgspec.Struct):
         self.apply(GenerationEvent.FINISH)
         self.finish = reason
 
+    def shorten(self, max_tokens: int) -> None:
+        """There is less room than when it was taken on. Only while no worker has it."""
+        least = min(self.params.min_tokens, max_tokens)
+        self.params = msgspec.structs.replace(self.params, max_tokens=max_tokens, min_tokens=least)
+
     def know_rest(self, position: int, rest: Guide) -> None:
         """What the guide leaves behind so many ids. Ignored if it has others by now."""
         if position == len(self.emitted):

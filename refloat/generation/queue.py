@@ -159,6 +159,14 @@ class WaitingLine:
         if not len(line):
             del self._tenants[choice.journal.tenant]
 
+    def shorten(self, choice: Choice, max_tokens: int) -> None:
+        """It is to have no more tokens than that; it keeps its place."""
+        before = choice.journal.tokens_needed
+        choice.journal.shorten(max_tokens)
+        line = self._where.get(choice.journal.generation)
+        if line is not None and choice.journal.generation in line.queued:
+            self.queued_tokens += choice.journal.tokens_needed - before
+
     def find(self, generation: int) -> Choice | None:
         """`None` if it does not wait."""
         line = self._where.get(generation)

@@ -73,6 +73,7 @@ TRANSITIONS: dict[tuple[GenerationState, GenerationEvent], GenerationState] = {
     (_S.RUNNING, _E.FAIL): _S.FAILED,
     (_S.RUNNING, _E.CANCEL): _S.CANCELLED,
     (_S.PARKED, _E.DISPATCH): _S.DISPATCHED,
+    (_S.PARKED, _E.FINISH): _S.DONE,
     (_S.PARKED, _E.FAIL): _S.FAILED,
     (_S.PARKED, _E.CANCEL): _S.CANCELLED,
 }
