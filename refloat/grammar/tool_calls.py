@@ -6,14 +6,26 @@ from typing import Any, cast
 
 from refloat.grammar.calls import gemma
 from refloat.grammar.calls.forms import FORMS, CallForm
+from refloat.grammar.calls.tagged import TEXT
 from refloat.grammar.calls.tool import Tool
+from refloat.grammar.calls.untagged import text_without
 from refloat.grammar.errors import GrammarError
 from refloat.grammar.grammar import ROOT, Grammar
 from refloat.grammar.json_text import RULES
 from refloat.grammar.limits import check_schema
-from refloat.grammar.nodes import EMPTY, Node, choice, repeat, sequence
+from refloat.grammar.nodes import (
+    EMPTY,
+    NEVER,
+    Node,
+    all_but,
+    choice,
+    optional,
+    repeat,
+    sequence,
+)
 from refloat.grammar.pruning import pruned
 from refloat.grammar.schema.builder import SchemaBuilder
+from refloat.parsing.tags import BLANKS
 
 MOST_CALLS = 32
 """In one answer."""
@@ -33,10 +45,43 @@ def tool_calls(
     `tools` are in OpenAI's shape; paths of errors begin with a tool's number in them. Raises
     `GrammarError` for a family or a schema of which no grammar is known.
     """
+    form = _form(family)
+    rules, call = _calls(form, tools, named)
+    return _grammar({**rules, ROOT: _whole(form, call, single=single)})
+
+
+def text_or_calls(
+    family: str, tools: Iterable[Mapping[str, Any]], *, single: bool = False
+) -> Grammar:
+    """Any text, and behind it calls or none: what looks like a call is one that was declared.
+
+    Raises as `tool_calls` does.
+    """
+    form = _form(family)
+    rules, call = _calls(form, tools, None)
+    calls = _whole(form, call, single=single)
+    if form.answer != NEVER:
+        return _grammar({**rules, ROOT: choice(form.answer, calls)})
+    text = text_without(form.opens)
+    if not form.bare:
+        return _grammar({**rules, ROOT: sequence(text, optional(calls))})
+    begin = all_but((ord(char), ord(char)) for char in (form.bare, "<", *BLANKS))
+    return _grammar({**rules, ROOT: choice(calls, optional(sequence(begin, text)))})
+
+
+def _form(family: str) -> CallForm:
     form = FORMS.get(family)
     if form is None:
         raise GrammarError(f"calls cannot be enforced in the format {family}")
-    rules: dict[str, Node] = {}
+    return form
+
+
+def _calls(
+    form: CallForm, tools: Iterable[Mapping[str, Any]], named: str | None
+) -> tuple[dict[str, Node], Node]:
+    """Rules, and one call of any of the tools."""
+    rules = {name: _adapted(form, node) for name, node in RULES.items()}
+    rules |= {**gemma.RULES, TEXT.name: form.text}
     calls: list[Node] = []
     for number, declared in enumerate(tools):
         function = _mapping(declared.get("function"))
@@ -48,9 +93,10 @@ def tool_calls(
                 raise GrammarError(error.message, path) from None
     if not calls:
         raise GrammarError("there is no such tool" if named else "there are no tools")
-    json_rules = {name: _adapted(form, node) for name, node in RULES.items()}
-    root = _whole(form, choice(*calls), single=single or form.is_single)
-    rules = {**json_rules, **gemma.RULES, **rules, ROOT: root}
+    return rules, choice(*calls)
+
+
+def _grammar(rules: dict[str, Node]) -> Grammar:
     return Grammar(pruned(rules, ROOT))
 
 
@@ -74,7 +120,11 @@ def _adapted(form: CallForm, node: Node) -> Node:
 
 
 def _whole(form: CallForm, call: Node, *, single: bool) -> Node:
-    more = EMPTY if single else repeat(sequence(form.between, call), 0, MOST_CALLS - 1)
+    more = (
+        EMPTY
+        if single or form.is_single
+        else repeat(sequence(form.between, call), 0, MOST_CALLS - 1)
+    )
     return sequence(form.before, call, more, form.behind)
 
 

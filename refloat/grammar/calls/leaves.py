@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, cast
 
 from refloat.grammar.errors import GrammarError
 from refloat.grammar.schema.builder import SchemaBuilder
-from refloat.grammar.schema.keywords import ASSERTIONS, Path, refuse_unsupported, types_of
+from refloat.grammar.schema.keywords import ASSERTIONS, Path, asserts, refuse_unsupported, types_of
 from refloat.grammar.schema.merging import alternatives
 from refloat.grammar.schema.pointers import target_of
 
@@ -54,7 +54,7 @@ def leaves(builder: SchemaBuilder, schema: Any, path: Path, depth: int = 0) -> l
 def _options(
     builder: SchemaBuilder, schema: Mapping[str, Any], path: Path
 ) -> list[tuple[Any, Path]] | None:
-    if "$ref" in schema and (ASSERTIONS & schema.keys()) == {"$ref"}:
+    if "$ref" in schema and not asserts(schema, but=("$ref",)):
         return [target_of(builder.root, str(schema["$ref"]), (*path, "$ref"))]
     return alternatives(schema, path, builder.root)
 

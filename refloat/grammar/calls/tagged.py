@@ -7,7 +7,17 @@ from refloat.grammar.calls.leaves import Leaf, leaves, one_object
 from refloat.grammar.calls.tool import Tool
 from refloat.grammar.calls.untagged import cdata_text, text_without, without
 from refloat.grammar.errors import GrammarError
-from refloat.grammar.nodes import EMPTY, NEVER, Literal, Node, choice, optional, repeat, sequence
+from refloat.grammar.nodes import (
+    EMPTY,
+    NEVER,
+    Literal,
+    Node,
+    Reference,
+    choice,
+    optional,
+    repeat,
+    sequence,
+)
 from refloat.grammar.schema.keywords import Path
 from refloat.grammar.schema.strings import ANY, text_node
 from refloat.grammar.schema.values import listed_values
@@ -15,6 +25,7 @@ from refloat.parsing.declared import DeclaredTools, typed_json
 
 #: In JSON a tag can be written without its first character.
 IN_JSON = {"<": "\\u003c"}
+TEXT = Reference("call_text")
 
 
 class TagForm(NamedTuple):
@@ -29,6 +40,14 @@ class TagForm(NamedTuple):
     ends: tuple[str, ...]
     """Tags that end a value."""
     cdata: bool = False
+
+
+def text_rule(form: TagForm) -> Node:
+    """Any text as a value, for the rule that `TEXT` refers to."""
+    if not form.cdata:
+        return text_without(form.ends)
+    wrapped = sequence(Literal("<![CDATA["), cdata_text(), Literal("]]>"))
+    return choice(without(repeat(ANY), "<&\n"), wrapped)
 
 
 def tagged_arguments(tool: Tool, form: TagForm) -> Node:
@@ -86,9 +105,4 @@ def _listed(tool: Tool, leaf: Leaf, types: frozenset[str]) -> list[Node]:
 
 def _text(leaf: Leaf, form: TagForm) -> Node:
     node = repeat(ANY) if leaf.kind == "any" else text_node(leaf.schema, leaf.path)
-    if node != repeat(ANY):
-        return without(node, "<&\n" if form.cdata else "<")
-    if not form.cdata:
-        return text_without(form.ends)
-    wrapped = sequence(Literal("<![CDATA["), cdata_text(), Literal("]]>"))
-    return choice(without(node, "<&\n"), wrapped)
+    return TEXT if node == repeat(ANY) else without(node, "<&\n" if form.cdata else "<")

@@ -1,7 +1,7 @@
 """One declared tool on its way into a grammar."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from refloat.grammar.nodes import Node
 from refloat.grammar.schema.builder import SchemaBuilder
@@ -19,6 +19,6 @@ class Tool(NamedTuple):
     def arguments(self) -> Node:
         """All arguments as one JSON object. Raises `GrammarError`."""
         root = self.builder.root
-        if isinstance(root, Mapping) and root.get("type") == "object":
+        if isinstance(root, Mapping) and cast("Mapping[str, Any]", root).get("type") == "object":
             return self.builder.node(root, ())
         return self.builder.node({"allOf": [{"$ref": "#"}, {"type": "object"}]}, ())

@@ -19,28 +19,36 @@ from refloat.grammar.nodes import (
     sequence,
 )
 
-_FIRST = "<"
 _CDATA_PLAIN = all_but(((0x5D, 0x5D),))
 _BRACKET = Literal("]")
 
 
 def text_without(tags: Iterable[str]) -> Node:
-    """Any text in which none of the tags occurs. They begin with `<` and have no second one."""
-    plain = all_but(((ord(_FIRST), ord(_FIRST)),))
-    # Each piece begins with that character and leaves all tags, or ends, before the next one.
-    piece = sequence(Literal(_FIRST), _off(tuple(tag[1:] for tag in tags), plain))
-    return sequence(repeat(plain), repeat(piece))
+    """Any text in which none of the tags occurs. No tag may hold, behind its first character, one
+    that a tag begins with."""
+    tags = tuple(tags)
+    firsts = "".join(sorted({tag[0] for tag in tags}))
+    assert not any(char in firsts for tag in tags for char in tag[1:])
+    plain = all_but((ord(char), ord(char)) for char in firsts)
+    # Each piece begins as a tag does and leaves all tags, or ends, before the next such character.
+    pieces = [
+        sequence(
+            Literal(first), _off(tuple(tag[1:] for tag in tags if tag[0] == first), firsts, plain)
+        )
+        for first in firsts
+    ]
+    return sequence(repeat(plain), repeat(choice(*pieces)))
 
 
-def _off(rests: tuple[str, ...], plain: CharClass) -> Node:
+def _off(rests: tuple[str, ...], firsts: str, plain: CharClass) -> Node:
     """What may follow a tag's beginning, of which these are the rests."""
     nexts = sorted({rest[0] for rest in rests})
-    other = all_but((ord(char), ord(char)) for char in (_FIRST, *nexts))
+    other = all_but((ord(char), ord(char)) for char in (*firsts, *nexts))
     options: list[Node] = [sequence(other, repeat(plain))]
     for char in nexts:
         behind = tuple(rest[1:] for rest in rests if rest[0] == char)
         if all(behind):
-            options.append(sequence(Literal(char), _off(behind, plain)))
+            options.append(sequence(Literal(char), _off(behind, firsts, plain)))
     return optional(choice(*options))
 
 

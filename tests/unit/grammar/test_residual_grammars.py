@@ -2,7 +2,7 @@
 
 import json
 import random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -143,7 +143,7 @@ def schema_of(value: Any, chance: random.Random) -> Any:
         case str():
             return {"type": "string", "minLength": len(value) // 2, "maxLength": len(value) + 1}
         case list():
-            return _of_list(value, chance)
+            return _of_list(cast("list[Any]", value), chance)
         case _:
             return _of_object(value, chance)
 

@@ -11,7 +11,7 @@ from refloat.grammar.errors import GrammarError
 from refloat.grammar.grammar import Grammar
 from refloat.grammar.json_schema import from_json_schema
 from refloat.grammar.residual import matches
-from refloat.grammar.tool_calls import tool_calls
+from refloat.grammar.tool_calls import text_or_calls, tool_calls
 from refloat.grammar.words import word
 from refloat.parsing.families import TOOL_FAMILIES
 
@@ -35,7 +35,7 @@ def _tool(name: str, required: list[str], **properties: Any) -> dict[str, Any]:
     return {"type": "function", "function": {"name": name, "parameters": parameters}}
 
 
-TOOLS = (
+TOOLS: tuple[dict[str, Any], ...] = (
     _tool(
         "write_file",
         ["path", "mode"],
@@ -112,8 +112,8 @@ def _rendered(bench: Any, family: str, calls: list[Any]) -> str:
 
 @cache
 def _parameters() -> dict[str, Grammar]:
-    functions = [tool["function"] for tool in TOOLS]
-    nothing = {"type": "object", "properties": {}}
+    functions: list[dict[str, Any]] = [tool["function"] for tool in TOOLS]
+    nothing: dict[str, Any] = {"type": "object", "properties": {}}
     return {f["name"]: from_json_schema(f.get("parameters") or nothing) for f in functions}
 
 
@@ -182,6 +182,23 @@ def test_text_that_could_end_its_value_is_not_allowed(bench: Any, family: str) -
     assert not matches(grammar, _rendered(bench, family, [call]))
     call = ("write_file", {"path": f"a\n{end[:2]}<", "mode": "r"})
     assert matches(grammar, _rendered(bench, family, [call]))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_text_may_stand_alone_or_before_calls(bench: Any, family: str) -> None:
+    grammar = text_or_calls(family, TOOLS)
+    parser = bench.family(family, declared=TOOLS)
+    calls = _rendered(bench, family, [("ping", {})])
+    assert matches(grammar, calls)
+    assert not matches(grammar, calls.replace("ping", "absent"))
+    if family != "gpt_oss":
+        assert matches(grammar, "Hello < there [TOOL fun {1}")
+    if family not in ("gpt_oss", "llama3_json", "llama4_pythonic"):
+        assert matches(grammar, "I look it up.\n" + calls)
+    for seed in range(5):
+        text = word(grammar, random.Random(seed), 120)
+        for name, arguments in bench.parse(parser, text).calls:
+            assert _fits(name, arguments), text
 
 
 def test_what_cannot_be_enforced_is_refused_with_its_path() -> None:
