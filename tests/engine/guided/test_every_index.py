@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from refloat.testing.exact import EXACT_PROPERTIES
-from refloat.testing.harness import Server
 from refloat.testing.outcome import ask
+from refloat.testing.patience import eventually
 from tests.engine.guided.test_structured_output import CHAT, FORMAT, check, complete
-from tests.engine.resume.servers import cut, cuts, model
+from tests.engine.resume.servers import client_of, cut, cuts, model, serving
 
 pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.soak, pytest.mark.timeout(3600)]
 
@@ -34,19 +34,18 @@ def test_share_of_answers_that_survive_a_kill_at_each_index(
         model("calm", "tiny-llm", **more),
         model("frail", "tiny-llm", [cut(at, at) for at in range(1, INDICES)], **more),
     ]
-    env = {"REFLOAT_HOME": str(tmp_path)}
     killed = valid = equal = 0
-    with Server.start(config={"models": models, "server": {"ready_when": "all"}}, env=env) as two:
+    with serving(models, tmp_path) as two:
         for at in range(1, INDICES):
             fields = {"temperature": temperature, "seed": at}
-            outcome = complete(two.client(), at, "frail", **fields)
+            outcome = complete(client_of(two), at, "frail", **fields)
             if cuts(two, outcome.request_id) == [] and outcome.is_right:
                 continue  # it was shorter than that
             killed += 1
             if outcome.error is None:
                 check(outcome.texts[0])
                 valid += 1
-                equal += outcome.texts == complete(two.client(), at, "calm", **fields).texts
+                equal += outcome.texts == complete(client_of(two), at, "calm", **fields).texts
             else:
                 assert outcome.status == 500, outcome.describe()
                 assert outcome.error["resumable"] is False, outcome.describe()
@@ -76,12 +75,9 @@ def test_default_model_keeps_to_a_schema_two_hundred_times(
         }
         for n in range(ANSWERS)
     ]
-    env = {"REFLOAT_HOME": str(tmp_path)}
-    with (
-        Server.start(config={"models": [settings]}, env=env) as server,
-        ThreadPoolExecutor(16) as pool,
-    ):
+    with serving([settings], tmp_path) as server, ThreadPoolExecutor(16) as pool:
         client = server.client(timeout_s=600)
+        eventually(lambda: ask(client, asked[0], CHAT).is_right, deadline_s=600)
         outcomes = list(pool.map(lambda body: ask(client, body, CHAT), asked))
     for outcome in outcomes:
         assert outcome.is_right, outcome.describe()

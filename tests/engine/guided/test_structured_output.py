@@ -12,7 +12,7 @@ from refloat.testing.client import Answer, Client
 from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.testing.harness import Server
 from refloat.testing.outcome import COMPLETIONS, Outcome, ask
-from tests.engine.resume.servers import cut, cuts, model, prompt_of, same
+from tests.engine.resume.servers import client_of, cut, cuts, model, prompt_of, same, serving
 
 pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(240)]
 
@@ -37,8 +37,7 @@ KILLED = {0: (1, 9), 1: (4, 16), 2: (12,)}
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     plan = [cut(mark, at) for mark, places in KILLED.items() for at in places]
     models = [model("tiny", "tiny-llm", plan, plugin_config=EXACT_PROPERTIES)]
-    env = {"REFLOAT_HOME": str(tmp_path_factory.mktemp("home"))}
-    with Server.start(config={"models": models}, env=env) as started:
+    with serving(models, tmp_path_factory.mktemp("home")) as started:
         yield started
 
 
@@ -76,7 +75,7 @@ def check_whole(outcome: Outcome) -> None:
 
 
 def test_schema_is_kept_whatever_is_drawn(server: Server) -> None:
-    answer = chat(server.client(), response_format=FORMAT, n=SEEDS, temperature=1.5, seed=1)
+    answer = chat(client_of(server), response_format=FORMAT, n=SEEDS, temperature=1.5, seed=1)
     assert answer.status == 200, answer.body
     choices = answer.json()["choices"]
     assert [choice["finish_reason"] for choice in choices] == ["stop"] * SEEDS
@@ -97,13 +96,13 @@ def test_schema_is_kept_whatever_is_drawn(server: Server) -> None:
     ],
 )
 def test_every_form_is_kept(server: Server, fields: dict[str, Any], fits: Any) -> None:
-    answer = chat(server.client(), **fields)
+    answer = chat(client_of(server), **fields)
     assert answer.status == 200, answer.body
     assert fits(answer.text), answer.text
 
 
 def test_other_dialects_keep_to_a_schema_too(server: Server) -> None:
-    client = server.client()
+    client = client_of(server)
     form = {"type": "json_schema", "name": "person", "schema": SCHEMA}
     said = {
         "model": "tiny",
@@ -127,9 +126,62 @@ def test_other_dialects_keep_to_a_schema_too(server: Server) -> None:
     check(message.json()["content"][0]["text"])
 
 
+TOOLS: list[dict[str, Any]] = [
+    {"type": "function", "function": {"name": "enter", "parameters": SCHEMA}},
+    {"type": "function", "function": {"name": "leave", "description": 'says "bye" to {all}'}},
+]
+ONLY_LEAVE = {"type": "function", "function": {"name": "leave"}}
+
+
+def check_calls(message: dict[str, Any], *, names: set[str], single: bool) -> None:
+    """Calls and nothing else, of these functions, with arguments as declared."""
+    calls = message["tool_calls"]
+    assert message["content"] in (None, "")
+    assert len({call["id"] for call in calls}) == len(calls) >= 1
+    assert not single or len(calls) == 1
+    for call in calls:
+        function = call["function"]
+        assert function["name"] in names
+        if function["name"] == "enter":
+            check(function["arguments"])
+        else:
+            assert json.loads(function["arguments"]) == {}
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_required_call_is_made_whatever_is_drawn(server: Server, single: bool) -> None:
+    fields = {"tool_choice": "required", "parallel_tool_calls": not single}
+    tools, n = (TOOLS, SEEDS) if single else (TOOLS[1:], 2)  # it would not stop calling
+    answer = chat(client_of(server), tools=tools, n=n, seed=2, max_tokens=900, **fields)
+    assert answer.status == 200, answer.body
+    for choice in answer.json()["choices"]:
+        assert choice["finish_reason"] == "tool_calls"
+        check_calls(choice["message"], names={"enter", "leave"}, single=single)
+
+
+def test_named_call_is_the_one_that_is_made_in_every_dialect(server: Server) -> None:
+    client = client_of(server)
+    answer = chat(client, tools=TOOLS, tool_choice=ONLY_LEAVE)
+    check_calls(answer.json()["choices"][0]["message"], names={"leave"}, single=True)
+    plain = [{"name": "leave", "input_schema": {"type": "object", "properties": {}}}]
+    said = {"model": "tiny", "messages": [{"role": "user", "content": "Bye"}], "max_tokens": 200,
+            "thinking": {"type": "disabled"}, "tools": plain}  # fmt: skip
+    one = {"disable_parallel_tool_use": True}
+    for choice in ({"type": "any", **one}, {"type": "tool", "name": "leave"}):
+        message = client.post("/v1/messages", {**said, "tool_choice": choice}).json()
+        assert message["stop_reason"] == "tool_use", message
+        assert message["content"][0]["name"] == "leave"
+    flat = [{"type": "function", "name": "leave", "parameters": {"type": "object"}}]
+    said = {"model": "tiny", "input": "Bye", "reasoning": {"effort": "none"}, "tools": flat,
+            "parallel_tool_calls": False}  # fmt: skip
+    for choice in ("required", {"type": "function", "name": "leave"}):
+        response = client.post("/v1/responses", {**said, "tool_choice": choice}).json()
+        assert [item.get("name") for item in response["output"]] == ["leave"], response
+
+
 def test_answer_that_is_cut_says_so_and_is_the_beginning_of_a_valid_one(server: Server) -> None:
     fields = {"response_format": FORMAT, "temperature": 0}
-    whole, cut_off = (chat(server.client(), **fields, **more) for more in ({}, {"max_tokens": 7}))
+    whole, cut_off = (chat(client_of(server), **fields, **more) for more in ({}, {"max_tokens": 7}))
     assert cut_off.json()["choices"][0]["finish_reason"] == "length"
     assert whole.text.startswith(cut_off.text)
     check(whole.text)
@@ -151,7 +203,7 @@ HOSTILE: list[dict[str, Any]] = [
 
 @pytest.mark.case(26, 27, 121)
 def test_hostile_grammars_are_refused_and_hurt_nobody(server: Server) -> None:
-    client = server.client()
+    client = client_of(server)
     worker = server.worker_pid("tiny")
     with ThreadPoolExecutor(2) as pool:
         neighbours = [
@@ -174,8 +226,8 @@ def test_hostile_grammars_are_refused_and_hurt_nobody(server: Server) -> None:
 def test_answer_whose_worker_is_killed_is_valid(server: Server, mark: int) -> None:
     """And, if nothing is drawn, the same as that of the next who asks, whom nothing happens to."""
     fields = {"temperature": 0 if mark else 1, "seed": mark}
-    outcome = complete(server.client(), mark, **fields)
+    outcome = complete(client_of(server), mark, **fields)
     check_whole(outcome)
     assert cuts(server, outcome.request_id) == list(KILLED[mark])
     if mark:
-        same(outcome, complete(server.client(), mark, **fields))
+        same(outcome, complete(client_of(server), mark, **fields))
