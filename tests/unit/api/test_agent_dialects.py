@@ -55,6 +55,9 @@ class Said:
     async def next_events(self) -> Any:
         raise NotImplementedError
 
+    def hand_to(self, take: Any) -> None:
+        raise NotImplementedError
+
     def cancel(self) -> None:
         raise NotImplementedError
 
