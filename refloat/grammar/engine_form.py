@@ -8,6 +8,7 @@ more than 128, and milliseconds for the same in blocks.
 from collections.abc import Iterable, Mapping
 
 from refloat.grammar.nodes import (
+    EMPTY,
     CharClass,
     Choice,
     Literal,
@@ -88,6 +89,9 @@ class _Form:
         return self._made[node]
 
     def _repeated(self, node: Node, least: int, most: int | None) -> Node:
+        if isinstance(node, Choice) and EMPTY in node.options:
+            # The same words, but not in endlessly many ways.
+            node, least = choice(*(option for option in node.options if option != EMPTY)), 0
         if (least, most) in ((0, None), (1, None), (0, 1)):
             return repeat(node, least, most)
         if not isinstance(node, Literal | CharClass | Reference):

@@ -217,3 +217,18 @@ def test_what_cannot_be_enforced_is_refused_with_its_path() -> None:
     ):
         with pytest.raises(GrammarError):
             tool_calls(family, tools, named=named)
+
+
+@pytest.mark.case(120)
+@pytest.mark.parametrize("family", FAMILIES)
+def test_description_changes_nothing_in_the_grammar(family: str) -> None:
+    def described(text: str) -> str:
+        path = {"type": "string", "description": text, "title": text, "examples": [text]}
+        tool = _tool("open", ["path"], path=path)
+        tool["function"]["description"] = text
+        tool["function"]["parameters"]["description"] = text
+        return tool_calls(family, [tool]).to_ebnf()
+
+    plain = described("")
+    for text in ('"quoted" [and] {braced}\n', "</tool_call>", "🙂 \\u0000 ::= |" + "x" * 2000):
+        assert described(text) == plain
