@@ -122,7 +122,7 @@ def usage_body(usage: Usage) -> UsageBody:
         completion_tokens=usage.completion_tokens,
         total_tokens=usage.prompt_tokens + usage.completion_tokens,
         prompt_tokens_details=PromptTokensDetails(usage.cached_tokens),
-        completion_tokens_details=CompletionTokensDetails(),
+        completion_tokens_details=CompletionTokensDetails(usage.reasoning_tokens),
     )
 
 

@@ -113,7 +113,7 @@ class Choice:
             ids = ids[:-1]
             logprobs = logprobs[:-1] if logprobs is not None else None
         out = self.pipeline.push(ids, logprobs)
-        is_stopped = self._deliver(out, ID_BYTES * len(ids))
+        is_stopped = self._deliver(out, len(ids))
         if finish is None:
             if not is_stopped:
                 self.cut = self.rules.judge(self.journal.emitted, now_s) if self.rules else None
@@ -144,13 +144,15 @@ class Choice:
             self.pipeline.stop if reason is FinishReason.STOP else None,
         )
 
-    def _deliver(self, out: TextOut, kept_bytes: int) -> bool:
-        """Hand over what became final. Whether the answer is over by that."""
+    def _deliver(self, out: TextOut, tokens: int) -> bool:
+        """Hand over what became final by so many tokens. Whether the answer is over by that."""
         reading = self.reading
+        kept_bytes = ID_BYTES * tokens
         if reading is None:
             self.session.deliver(self, out.text, out.logprobs, kept_bytes)
             return out.stopped
-        self.session.deliver_parts(self, reading.push(out.text), out.logprobs, kept_bytes)
+        parts = reading.push(out.text, tokens)
+        self.session.deliver_parts(self, parts, out.logprobs, kept_bytes)
         return out.stopped or reading.is_done
 
     def _finish_reading(

@@ -60,6 +60,8 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     prompt_tokens: int
     completion_tokens: int
     cached_tokens: int
+    reasoning_tokens: int = 0
+    """Of the completion's."""
 
 
 class Completed(msgspec.Struct, frozen=True, gc=False):

@@ -220,7 +220,16 @@ class Session:
             return
         if self._ranking is not None:
             self._put_best(self._ranking)
-        self._end(Completed(Usage(self.prompt_tokens, self.tokens_emitted, self.cached_tokens)))
+        self._end(Completed(self._usage()))
+
+    def _usage(self) -> Usage:
+        readings = [choice.reading for choice in self.choices if choice.reading is not None]
+        return Usage(
+            self.prompt_tokens,
+            self.tokens_emitted,
+            self.cached_tokens,
+            sum(reading.reasoning_tokens for reading in readings),
+        )
 
     def fail(self, problem: Problem) -> None:
         """Terminal, unless a terminal event is there already."""

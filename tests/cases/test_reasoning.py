@@ -141,3 +141,19 @@ def test_turn_after_a_tools_result_is_split_as_the_first(engine: Server) -> None
     assert whole["reasoning_content"] == told.reasoning() != ""
     assert whole["content"] == told.text()
     assert "think>" not in told.text() + told.reasoning()
+
+
+@pytest.mark.parametrize("content", ["open single", "kill"])
+def test_tokens_of_reasoning_are_counted_in_every_dialect(client: Client, content: str) -> None:
+    usage = client.chat(content, chat_template_kwargs={"enable_thinking": True}).json()["usage"]
+    # one character each: the thoughts, the closing mark and the space behind it; not the answer
+    thought = len("thoughts\n</think>\n\n")
+    assert usage["completion_tokens_details"] == {"reasoning_tokens": thought}
+    assert usage["completion_tokens"] == thought + len("answer") + 1
+    with client.chat_stream(content, stream_options={"include_usage": True}) as stream:
+        told = stream.transcript()
+    assert told.usage is not None
+    assert told.usage["completion_tokens_details"] == {"reasoning_tokens": thought}
+    body = {"model": "thinker", "input": content}
+    usage = client.post("/v1/responses", body).json()["usage"]
+    assert usage["output_tokens_details"] == {"reasoning_tokens": thought}

@@ -288,6 +288,35 @@ def test_log_probabilities_come_with_calls(client: Client) -> None:
     assert bytes(byte for token in tokens for byte in token["bytes"]).decode() == TEXTS["bare"]
 
 
+@pytest.mark.case(57, 83, 84)
+def test_stop_logprobs_and_several_choices_go_with_tools(client: Client) -> None:
+    fields: Any = {"model": "m", "tools": TOOLS, "n": 2, "logprobs": True, "stop": ["xxx"]}
+    for content, reason in (("both", "tool_calls"), ("long", "stop")):
+        plain = Both(client, content, stop=["xxx"])
+        whole = client.chat(content, **fields).json()["choices"]
+        with client.chat_stream(content, **fields) as stream:
+            told = stream.transcript()
+        assert sorted(told.finish_reasons()) == [(0, reason), (1, reason)]
+        ids = [call["id"] for choice in whole for call in choice["message"]["tool_calls"]]
+        assert len(set(ids)) == len(ids)
+        for choice in whole:
+            index, message = choice["index"], choice["message"]
+            assert choice["finish_reason"] == reason
+            assert (message["content"] or "") == told.text(index) == (plain.content or "")
+            assert told.calls(index) == plain.calls
+            assert [call["function"]["name"] for call in message["tool_calls"]] == [
+                name for name, _ in plain.calls
+            ]
+            streamed = [
+                token["bytes"]
+                for event in told.events
+                for one in event["choices"]
+                if one["index"] == index and one["logprobs"]
+                for token in one["logprobs"]["content"]
+            ]
+            assert streamed == [token["bytes"] for token in choice["logprobs"]["content"]]
+
+
 @pytest.mark.engine
 @pytest.mark.case(72)
 def test_real_reasoning_model_thinks_and_calls(engine: Server) -> None:

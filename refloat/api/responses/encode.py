@@ -86,7 +86,7 @@ class ResponsesEncoder:
             usage.prompt_tokens,
             InputDetails(usage.cached_tokens),
             usage.completion_tokens,
-            OutputDetails(),
+            OutputDetails(usage.reasoning_tokens),
             usage.prompt_tokens + usage.completion_tokens,
         )
         return answer, self._store(answer)

@@ -3,7 +3,7 @@
 import pytest
 
 from refloat.generation.reading import Reading
-from refloat.parsing.parts import CallBegin, CallEnd, Content, Part
+from refloat.parsing.parts import CallBegin, CallEnd, Content, Part, Reasoning
 
 
 class Script:
@@ -43,6 +43,19 @@ def test_parser_that_fails_costs_its_answer_nothing_but_the_parsing(
     assert reading.finish(cut=False) == []
     assert not reading.is_done
     assert "parser failed" in "".join(capsys.readouterr())
+
+
+def test_tokens_count_as_reasoning_while_it_goes_on() -> None:
+    thought, said = Reasoning("a"), Content("b")
+    reading = Reading(Script([], [thought], [], [thought, said], [said], [], [thought], []))
+    counts: list[int] = []
+    for tokens in (1, 2, 4, 8, 16, 32, 64, 128):
+        reading.push("x", tokens)
+        counts.append(reading.reasoning_tokens)
+    # the opening tag is none, what is held meanwhile and the closing tag are
+    assert counts == [0, 2, 6, 14, 14, 14, 78, 206]
+    reading.push("", 256)
+    assert reading.reasoning_tokens == 206 + 256
 
 
 def test_parser_that_fails_at_the_end_ends_nothing_else() -> None:
