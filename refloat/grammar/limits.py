@@ -1,5 +1,6 @@
 """How large a grammar and what it is made of may be, checked before anything is compiled. Pure."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -28,6 +29,8 @@ def check_schema(schema: Any) -> None:
         count += 1
         if depth > MOST_SCHEMA_DEPTH:
             raise GrammarError(f"nested more than {MOST_SCHEMA_DEPTH} deep")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise GrammarError("JSON has no such number")
         if isinstance(value, str):
             chars += len(value)
         elif isinstance(value, Mapping):

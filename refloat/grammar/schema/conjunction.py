@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from refloat.grammar.errors import GrammarError
-from refloat.grammar.schema.keywords import ASSERTIONS, Path, types_of
+from refloat.grammar.schema.keywords import ASSERTIONS, Path, refuse_unsupported, types_of
 
 Schema = Mapping[str, Any]
 _MOST_OPTIONS = 64
@@ -23,6 +23,8 @@ def conjunction(one: Any, other: Any, path: Path) -> Any:
         if not isinstance(first, Mapping):
             raise GrammarError("a schema is an object, true or false", path)
     one, other = cast("Schema", one), cast("Schema", other)
+    refuse_unsupported(one, path)
+    refuse_unsupported(other, path)
     result = dict(one)
     for key, value in other.items():
         is_clear = key in _PROPERTIES or key not in ASSERTIONS or key not in result

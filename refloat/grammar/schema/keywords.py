@@ -33,14 +33,23 @@ REFUSED = frozenset(
         *("contentEncoding", "extends", "disallow", "divisibleBy"),
     )
 )
+_LISTS = {
+    **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), "schemas"),
+    "enum": "values",
+    "required": "names",
+}
 _TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
 
 
 def refuse_unsupported(schema: Mapping[str, Any], path: Path) -> None:
-    """Raises `GrammarError` for a keyword that no grammar can hold."""
-    for key in schema:
+    """Raises `GrammarError` for a keyword that no grammar can hold, or that is no such keyword's."""
+    for key, value in schema.items():
         if key in REFUSED:
             raise GrammarError(f"{key} is not supported", (*path, key))
+        if key in _LISTS and not (isinstance(value, list) and (value or key == "required")):
+            raise GrammarError(f"a list of {_LISTS[key]} is expected", (*path, key))
+        if key == "properties" and not isinstance(value, Mapping):
+            raise GrammarError("an object is expected", (*path, key))
     if schema.get("uniqueItems") not in (None, False):
         raise GrammarError("uniqueItems is not supported", (*path, "uniqueItems"))
 

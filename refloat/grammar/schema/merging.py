@@ -1,10 +1,11 @@
 """Combinators: schemas that hold together become one, schemas of which one holds become a list."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from refloat.grammar.errors import GrammarError
 from refloat.grammar.schema.conjunction import Schema, conjunction
-from refloat.grammar.schema.keywords import Path, asserts
+from refloat.grammar.schema.keywords import Path, asserts, refuse_unsupported
 from refloat.grammar.schema.pointers import target_of
 
 _NULL = {"type": "null"}
@@ -24,9 +25,11 @@ def alternatives(schema: Schema, path: Path, root: Any) -> list[tuple[Any, Path]
     if "allOf" in schema:
         whole: Any = _without(schema, "allOf")
         for index, part in enumerate(_listed(schema, "allOf", path)):
-            whole = (
-                conjunction(whole, part, (*path, "allOf", index)) if asserts_any(whole) else part
-            )
+            place = (*path, "allOf", index)
+            if isinstance(part, Mapping):
+                refuse_unsupported(cast("Schema", part), place)
+            # A schema that says nothing is left out: the other one stays as it is referred to.
+            whole = conjunction(whole, part, place) if asserts_any(whole) else part
         return [(whole, path)]
     for key in ("anyOf", "oneOf"):
         if key in schema:
@@ -36,7 +39,9 @@ def alternatives(schema: Schema, path: Path, root: Any) -> list[tuple[Any, Path]
 
 def asserts_any(schema: Any) -> bool:
     """Whether a schema restricts values at all."""
-    return schema is False or (schema is not True and asserts(schema))
+    if schema is True:
+        return False
+    return not isinstance(schema, Mapping) or asserts(cast("Schema", schema))
 
 
 def _each(schema: Schema, key: str, path: Path) -> list[tuple[Any, Path]]:

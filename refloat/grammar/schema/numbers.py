@@ -8,9 +8,13 @@ from refloat.grammar.errors import GrammarError
 from refloat.grammar.json_text import INTEGER, NUMBER
 from refloat.grammar.nodes import Node
 from refloat.grammar.schema.digits import decimals_between, integers_between
+from refloat.grammar.schema.formats import FORMATS
 from refloat.grammar.schema.keywords import Path
 
-_SIZED = {"int32": 2**31, "int64": 2**63}
+_SIZED = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)}
+_SIZED |= {f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)}
+#: Say how a number is kept, not which ones there are.
+_PRECISIONS = ("float", "double", "decimal")
 
 
 class _Bounds(NamedTuple):
@@ -25,10 +29,10 @@ def integer_node(schema: Mapping[str, Any], path: Path) -> Node:
     least, least_out, most, most_out = _bounds(schema, path)
     low = None if least is None else _ceil(least) + (least_out and least == _ceil(least))
     high = None if most is None else _floor(most) - (most_out and most == _floor(most))
-    size = _SIZED.get(str(schema.get("format")))
+    size = _SIZED.get(_format(schema, path))
     if size is not None:
-        low = -size if low is None else max(low, -size)
-        high = size - 1 if high is None else min(high, size - 1)
+        low = size[0] if low is None else max(low, size[0])
+        high = size[1] if high is None else min(high, size[1])
     if low is None and high is None:
         return INTEGER
     return integers_between(low, high)
@@ -36,10 +40,22 @@ def integer_node(schema: Mapping[str, Any], path: Path) -> Node:
 
 def number_node(schema: Mapping[str, Any], path: Path) -> Node:
     """Numbers with or without a fraction. Between bounds they have no exponent."""
+    if _format(schema, path) in _SIZED:
+        raise GrammarError("this format is for integers", (*path, "format"))
     found = _bounds(schema, path)
     if found.least is None and found.most is None:
         return NUMBER
     return decimals_between(*found)
+
+
+def _format(schema: Mapping[str, Any], path: Path) -> str:
+    """The format of numbers; empty if there is none. Raises `GrammarError` for an unknown one."""
+    name = schema.get("format")
+    if name is None or name in _PRECISIONS or (isinstance(name, str) and name in FORMATS):
+        return ""
+    if not isinstance(name, str) or name not in _SIZED:
+        raise GrammarError("this format is not supported", (*path, "format"))
+    return name
 
 
 def _bounds(schema: Mapping[str, Any], path: Path) -> _Bounds:

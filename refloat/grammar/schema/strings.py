@@ -58,7 +58,7 @@ def text_node(schema: Mapping[str, Any], path: Path) -> Node:
 def _pattern(schema: Mapping[str, Any], path: Path) -> tuple[str | None, str]:
     """The regular expression that holds, and the keyword that it comes from."""
     pattern, name = schema.get("pattern"), schema.get("format")
-    if name is not None and name not in FORMATS:
+    if name is not None and (not isinstance(name, str) or name not in FORMATS):
         known = ", ".join(FORMATS)
         raise GrammarError(f"this format is not supported; there are {known}", (*path, "format"))
     known_format = None if name is None else FORMATS[name]
