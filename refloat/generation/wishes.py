@@ -37,11 +37,6 @@ def check_wish(request: GenerationRequest, facts: ModelFacts) -> None:
     is_chat = any(isinstance(prompt, ChatPrompt) for prompt in request.prompts)
     if is_chat and GPT_OSS in (form.reasoning, form.tools) and wish.kind is not GuideKind.CALLS:
         raise _unsupported(wish.param, "not in this model's format of answers (channels)")
-    if wish.kind is not GuideKind.CALLS and any(map(_has_tools, request.prompts)):
-        raise _unsupported(
-            wish.param,
-            "not beside tools that the model may call: send tool_choice none or required",
-        )
 
 
 def wish_for(
@@ -58,6 +53,10 @@ def wish_for(
     form = format_of(facts)
     if wish.kind is GuideKind.CALLS:
         wish = msgspec.structs.replace(wish, family=form.tools)
+    elif prompt.tools:  # which it may call as well: the form is that of its answer proper
+        tools = msgspec.json.encode(prompt.tools).decode()
+        single = prompt.single_call
+        wish = msgspec.structs.replace(wish, family=form.tools, tools=tools, single=single)
     tags = REASONING_FAMILIES[form.reasoning].tags if form.reasoning is not None else None
     if tags is None:
         return wish
@@ -68,10 +67,6 @@ def wish_for(
         return wish
     span = ReasoningSpan(tags.opens, tags.closes, is_open=prompt_opens(tags, tail))
     return msgspec.structs.replace(wish, reasoning=span)
-
-
-def _has_tools(prompt: Prompt) -> bool:
-    return isinstance(prompt, ChatPrompt) and bool(prompt.tools)
 
 
 def _unsupported(param: str, why: str) -> ProblemError:

@@ -50,7 +50,9 @@ class GuideRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     param: str = ""
     """The caller's own name for the field it came from, for what is refused."""
     family: str | None = None
-    """For `CALLS`: the format in which the model writes calls."""
+    """The format in which the model writes calls."""
+    tools: str = ""
+    """For other kinds: the tools that may be called instead, as a JSON list in OpenAI's shape."""
     named: str | None = None
     """For `CALLS`: the one function that has to be called."""
     single: bool = False

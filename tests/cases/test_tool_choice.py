@@ -35,7 +35,11 @@ def named(name: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def chooser_server(start_server: Callable[..., Server]) -> Iterator[Server]:
     time = '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'
-    rules = [{"match": "time", "text": time}, {"match": "", "text": "It is warm."}]
+    rules = [
+        {"match": "time", "text": time},
+        {"match": "form", "text": '{"said": "It is warm."}'},
+        {"match": "", "text": "It is warm."},
+    ]
     coder = [{"match": "", "text": CODER}]
     models = [
         {"model": "scripted", "name": "plain", "engine_options": {"rules": rules}},
@@ -106,6 +110,18 @@ def test_real_model_has_to_call_whatever_the_description_says(engine: Server, te
     assert name == "get_weather"
     assert json.loads(arguments)["day"] in ("today", "tomorrow")
     assert answer.json()["choices"][0]["finish_reason"] == "tool_calls"
+
+
+@pytest.mark.case(70)
+def test_tools_and_a_schema_go_together(client: Client) -> None:
+    schema = {"type": "object", "properties": {"said": {"type": "string"}}, "required": ["said"]}
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    told = calls_of(client, "time?", model="plain", response_format=form)
+    assert told == [("get_time", {})]
+    answer = client.chat("form", model="plain", tools=TOOLS, response_format=form)
+    assert json.loads(answer.text) == {"said": "It is warm."}
+    talk = client.chat("How are you?", model="plain", tools=TOOLS, response_format=form)
+    assert talk.status == 400  # neither a call nor of that form
 
 
 @pytest.mark.case(71)

@@ -12,6 +12,7 @@ from refloat.grammar.nodes import Literal, choice
 from refloat.grammar.regex import from_regex
 from refloat.grammar.residual import residual
 from refloat.grammar.tool_calls import tool_calls
+from refloat.prep.trial.either import either
 from refloat.prep.trial.reasoning import after_reasoning
 from refloat.wire.guide import Guide, GuideKind, GuideRequest
 
@@ -22,6 +23,8 @@ MAX_CHOICES = 1024
 def ebnf_of(wish: GuideRequest) -> str:
     """The grammar as text for the engine. Raises `GrammarError`."""
     grammar = _grammar_of(wish)
+    if wish.tools:
+        grammar = either(grammar, _calls(wish, wish.tools))
     check_grammar(grammar)
     if wish.reasoning is not None:
         grammar = after_reasoning(grammar, wish.reasoning)
@@ -53,15 +56,15 @@ def _grammar_of(wish: GuideRequest) -> Grammar:
         case GuideKind.CHOICE:
             return _one_of(_json(wish.text))
         case GuideKind.CALLS:
-            return _calls(wish)
+            return _calls(wish, wish.text)
         case _:
             assert_never(wish.kind)
 
 
-def _calls(wish: GuideRequest) -> Grammar:
+def _calls(wish: GuideRequest, tools: str) -> Grammar:
     if wish.family is None:
         raise GrammarError("this model's format of calls is not known")
-    return tool_calls(wish.family, _json(wish.text), named=wish.named, single=wish.single)
+    return tool_calls(wish.family, _json(tools), named=wish.named, single=wish.single)
 
 
 def _one_of(texts: Any) -> Grammar:

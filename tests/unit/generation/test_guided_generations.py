@@ -22,7 +22,10 @@ PROMPT = (1, 2, 3)
 WISH = GuideRequest(GuideKind.REGEX, "x", "guided_regex")
 GUIDE = Guide("root ::= x")
 CHAT = ChatPrompt(messages=[{"role": "user", "content": "abc"}])
-THINKS = {"template_text": "<think> {{ '</think>' }} enable_thinking", "reasoning_parser": "think"}
+THINKS: dict[str, Any] = {
+    "template_text": "<think> {{ '</think>' }} enable_thinking",
+    "reasoning_parser": "think",
+}
 
 
 @pytest.fixture

@@ -93,6 +93,15 @@ def test_wish_for_a_call_becomes_a_grammar_of_the_familys_text() -> None:
     assert not matches(grammar, call + "\n" + call)
 
 
+def test_tools_may_be_called_in_place_of_the_form() -> None:
+    tools = json.dumps(json.loads(TOOLS)[:1])
+    grammar = made(K.JSON_SCHEMA, SCHEMA, tools=tools, family="hermes")
+    assert matches(grammar, '{"a": 12}')
+    assert matches(grammar, '<tool_call>\n{"name": "a", "arguments": {}}\n</tool_call>')
+    assert not matches(grammar, '<tool_call>\n{"name": "b", "arguments": {}}\n</tool_call>')
+    assert not matches(grammar, '{"a": "12"}')
+
+
 @pytest.mark.parametrize(
     ("more", "param"),
     [
