@@ -9,7 +9,7 @@ from starlette.types import Scope
 
 from refloat.api.facts import header_of
 from refloat.api.grant import PLAIN, Grant
-from refloat.config.key_rights import KeyRights
+from refloat.config.key_rights import KeyRights, tenant_of
 
 
 class KeyRing:
@@ -41,7 +41,7 @@ class KeyRing:
         if found is None:
             return None
         name, grant = found
-        return f"key-{name or given.hex()[:12]}", grant
+        return tenant_of(name or given.hex()[:12]), grant
 
 
 def given_key(scope: Scope) -> bytes | None:

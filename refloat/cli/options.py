@@ -40,7 +40,7 @@ _PANELS: dict[str, tuple[str, ...]] = {
         "tool_parser", "reasoning_parser",
     ),
     "Engine": (
-        "plugin_config", "cache_size", "num_kv_blocks", "max_num_seqs", "max_num_batched_tokens",
+        "plugin_config", "cache_size", "num_kv_blocks", "max_num_seqs", "max_num_batched_tokens", "fair_preemption",
         "enable_prefix_caching", "cache_dir",
     ),
     "Recovery": ("spares", "ladder", "ladder_quiet_s"),

@@ -19,6 +19,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 _Priority = Annotated[int, Meta(ge=-100, le=100)]
 _Count = Annotated[int, Meta(ge=0)]
+_Weight = Annotated[float, Meta(gt=0, le=1000)]
 _AtLeastOne = Annotated[int, Meta(ge=1)]
 
 
@@ -37,12 +38,25 @@ class KeyEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     """In place of the file: the key's SHA-256, in hexadecimal digits."""
     priority: _Priority = 0
     """Of its requests; the higher goes first."""
+    weight: _Weight = 1.0
+    """Of its share of the slots beside other tenants' that wait, or run."""
     finish_orphans: _Count | None = None
     """In place of the server's `finish_orphans`."""
     max_requests: _AtLeastOne | None = None
     """Requests it may have under way at a time; one more is refused with 429."""
     admin: bool = False
     """Whether it opens the operator's routes (`/admin/`)."""
+
+
+def tenant_of(name: str) -> str:
+    """The tenant that a key of this name, or with this digest, is."""
+    return f"key-{name}"
+
+
+def tenant_weights(entries: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Of the tenants whose keys have one. Raises `KeyRightsError`."""
+    read = (_entry(index, given) for index, given in enumerate(entries))
+    return {tenant_of(entry.name): entry.weight for entry in read if entry.weight != 1.0}
 
 
 class KeyRights(msgspec.Struct, frozen=True):
@@ -70,11 +84,15 @@ def read_key_rights(entries: Sequence[Mapping[str, Any]]) -> tuple[KeyRights, ..
     return rights
 
 
-def _read(index: int, given: Mapping[str, Any]) -> KeyRights:
+def _entry(index: int, given: Mapping[str, Any]) -> KeyEntry:
     try:
-        entry = msgspec.convert(given, KeyEntry)
+        return msgspec.convert(given, KeyEntry)
     except msgspec.ValidationError as error:
         raise KeyRightsError(f"keys[{index}]: {error}") from error
+
+
+def _read(index: int, given: Mapping[str, Any]) -> KeyRights:
+    entry = _entry(index, given)
     if not _NAME.fullmatch(entry.name):
         raise KeyRightsError(
             f"keys[{index}]: name has to be 1 to 64 letters, digits, '.', '_' or '-'"

@@ -14,6 +14,7 @@ from refloat.config.parsers import ReasoningParser, ToolParser
 #: Bounds of a number that may also be absent: msgspec takes them on the number, not on the union.
 AboveZero = Annotated[float, Meta(gt=0)]
 PositiveInt = Annotated[int, Meta(ge=1)]
+SequenceCount = Annotated[int, Meta(ge=1, le=1024)]
 ContextLength = Annotated[int, Meta(ge=2)]
 
 
@@ -39,8 +40,12 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         PositiveInt | None, Meta(description="KV cache in blocks; wins over cache_size")
     ] = None
     max_num_seqs: Annotated[
-        int, Meta(ge=1, le=1024, description="Sequences that run at a time")
-    ] = 64
+        SequenceCount | None,
+        Meta(
+            description="Sequences that run at a time; default: half as many as the cache has "
+            "blocks, at most 256"
+        ),
+    ] = None
     max_num_batched_tokens: Annotated[
         int, Meta(ge=1, description="Tokens computed in one step; longer prompts are chunked")
     ] = 512
@@ -73,6 +78,13 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     max_queue: Annotated[
         int, Meta(ge=0, description="Generations that may wait; one more is refused with 429")
     ] = 512
+    fair_preemption: Annotated[
+        bool,
+        Meta(
+            description="Stop a generation for a while when its tenant has more than its share of the "
+            "slots and another tenant waits"
+        ),
+    ] = True
     request_timeout_s: Annotated[
         AboveZero | None,
         Meta(description="Seconds a request that names no deadline has until its answer is whole"),
@@ -147,7 +159,7 @@ class ServerConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
         list[dict[str, Any]],
         Meta(
             description="Keys with rights of their own: [{name, key_file or sha256, priority, "
-            "finish_orphans, max_requests, admin}]"
+            "weight, finish_orphans, max_requests, admin}]"
         ),
     ] = []
     finish_orphans: Annotated[

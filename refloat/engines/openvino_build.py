@@ -29,6 +29,8 @@ _HOST_SHARE = 4
 _FALLBACK_BYTES_PER_TOKEN = 256 * 1024
 #: The engine keeps a checkpoint of the recurrent state at least every so many KV blocks.
 _CHECKPOINT_BLOCKS = 8
+#: Where nobody says how many are to run at a time: then blocks alone decide.
+_MOST_SEQS = 256
 
 
 class CachePlan(NamedTuple):
@@ -123,7 +125,7 @@ def _scheduler_config(spec: EngineSpec, plan: CachePlan) -> genai.SchedulerConfi
     if plan.state_blocks:
         config.num_linear_attention_blocks = plan.state_blocks
     config.max_num_batched_tokens = spec.max_num_batched_tokens
-    config.max_num_seqs = spec.max_num_seqs
+    config.max_num_seqs = _MOST_SEQS if spec.is_sized_by_cache else spec.max_num_seqs
     config.enable_prefix_caching = spec.enable_prefix_caching
     # without it a prompt longer than a batch makes every step raise until it is cancelled
     config.dynamic_split_fuse = True

@@ -108,7 +108,9 @@ class ScriptedEngine:
             self.tokenizer = ScriptedTokenizer(script_of(spec.options))
         except (msgspec.ValidationError, ScriptError) as error:
             raise LoadError(f"scripted engine: {error}", permanent=True) from error
-        self._max_seqs = spec.max_num_seqs
+        self._max_seqs = (
+            max(256, spec.max_num_seqs) if spec.is_sized_by_cache else spec.max_num_seqs
+        )
         self._max_tokens = spec.max_num_batched_tokens
         self._num_blocks = _num_blocks(spec)
         self.capabilities = Capabilities(guided=True, capacity=max(256, spec.max_num_seqs))

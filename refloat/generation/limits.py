@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from refloat.config.key_rights import tenant_weights
 from refloat.config.schema import ModelConfig, ServerConfig
 
 
@@ -56,5 +57,7 @@ def limits_for(model: ModelConfig, server: ServerConfig) -> Limits:
         max_generation_s=model.max_generation_s,
         loop_guard_tokens=model.loop_guard_tokens,
         step_tokens=model.max_num_batched_tokens,
+        is_fair=model.fair_preemption,
+        tenant_weights=tenant_weights(server.keys),
         prefix_caching=model.enable_prefix_caching,
     )

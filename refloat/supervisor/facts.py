@@ -3,7 +3,8 @@
 from refloat.config.schema import ModelConfig
 from refloat.models.manifest import Manifest
 from refloat.supervisor.fleet import ModelFacts
-from refloat.wire.messages import CacheFacts, Capabilities
+from refloat.supervisor.slots import slots_for
+from refloat.wire.messages import CacheFacts, Capabilities, EngineSpec
 from refloat.wire.prep_messages import PrepReady
 
 _FINGERPRINT_DIGITS = 12
@@ -16,12 +17,12 @@ def build_facts(
     capabilities: Capabilities,
     cache: CacheFacts | None,
     *,
-    max_num_seqs: int,
+    spec: EngineSpec,
     context_limit: int,
     probe_key: str,
 ) -> ModelFacts:
     """Facts for everybody. `context_limit` is the configured or the model's own; what the cache
-    cannot hold is not advertised. `max_num_seqs` is the worker's, which may be on a safer rung."""
+    cannot hold is not advertised. `spec` is the worker's, which may be on a safer rung."""
     capacity = context_limit if cache is None else cache.num_blocks * cache.block_size
     return ModelFacts(
         context_length=min(context_limit, capacity),
@@ -32,7 +33,7 @@ def build_facts(
         fingerprint=f"fp_{probe_key[:_FINGERPRINT_DIGITS]}",
         capabilities=capabilities,
         cache=cache,
-        max_num_seqs=min(max_num_seqs, capabilities.capacity),
+        max_num_seqs=min(slots_for(spec, cache), capabilities.capacity),
         max_output_tokens=config.max_output_tokens,
         chat_unavailable=prep.chat_unavailable,
         template_text=prep.template_text,

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from refloat.config.ladder import LadderRung, parse_ladder
 from refloat.config.schema import ModelConfig
 from refloat.models.manifest import Manifest
+from refloat.supervisor.slots import USUAL_SEQS
 from refloat.supervisor.spec import build_spec
 from refloat.wire.messages import EngineSpec
 
@@ -30,7 +31,9 @@ def built_in_rungs(config: ModelConfig) -> tuple[LadderRung, ...]:
     return (
         LadderRung(max_num_batched_tokens=batched),
         *([sdpa] if "GPU" in config.device.upper() else []),
-        LadderRung(max_num_seqs=max(config.max_num_seqs // _CONCURRENCY_DIVISOR, 1)),
+        LadderRung(
+            max_num_seqs=max((config.max_num_seqs or USUAL_SEQS) // _CONCURRENCY_DIVISOR, 1)
+        ),
     )
 
 

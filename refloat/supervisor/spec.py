@@ -7,6 +7,7 @@ from refloat.config.home import compiled_dir
 from refloat.config.schema import ModelConfig
 from refloat.models.manifest import Manifest
 from refloat.observe.log import get_logger
+from refloat.supervisor.slots import USUAL_SEQS
 from refloat.wire.messages import PROTOCOL_VERSION, EngineSpec
 from refloat.wire.prep_messages import PrepConfigure
 
@@ -30,7 +31,8 @@ def build_spec(config: ModelConfig, manifest: Manifest, model_path: str) -> Engi
         properties=_properties(config),
         num_kv_blocks=config.num_kv_blocks,
         cache_size_bytes=None if config.cache_size is None else int(config.cache_size * _GIB),
-        max_num_seqs=config.max_num_seqs,
+        max_num_seqs=config.max_num_seqs or USUAL_SEQS,
+        is_sized_by_cache=config.max_num_seqs is None,
         max_num_batched_tokens=config.max_num_batched_tokens,
         enable_prefix_caching=config.enable_prefix_caching,
         context_length=context_limit(config, manifest) or 0,

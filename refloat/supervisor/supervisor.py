@@ -285,7 +285,7 @@ class ModelSupervisor:
             prep,
             program.loaded.capabilities,
             program.probed.cache,
-            max_num_seqs=unit.loading.spec.max_num_seqs,
+            spec=unit.loading.spec,
             context_limit=self._context_limit,
             probe_key=program.probe_key,
         )

@@ -19,6 +19,7 @@ from refloat.supervisor.prediction import CostBook
 from refloat.supervisor.probe import PROBE_TOKENS, ProbeStore, probe_key, probe_prompt
 from refloat.supervisor.replica import WorkerReplica
 from refloat.supervisor.rung_keeper import RungKeeper
+from refloat.supervisor.slots import slots_for
 from refloat.supervisor.spec_source import SpecSource
 from refloat.supervisor.withdrawal import Withdrawal
 from refloat.supervisor.worker_watch import WorkerWatch
@@ -269,7 +270,7 @@ class WorkerProgram:
             child,
             cache=cache,
             capabilities=capabilities,
-            max_num_seqs=min(self._loading.spec.max_num_seqs, capabilities.capacity),
+            max_num_seqs=min(slots_for(self._loading.spec, cache), capabilities.capacity),
         )
         self._watch.compile_s = self._replica.compile_s
         self._listener.replica_ready(self._replica)

@@ -16,7 +16,7 @@ from refloat.wire.guide import Guide
 from refloat.wire.problem import Problem
 
 #: Raised whenever a message or its meaning changes; both ends refuse a stranger.
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:
@@ -86,6 +86,9 @@ class EngineSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     cache_size_bytes: int | None = None
     """Used to compute `num_kv_blocks` where that is not given, once a block's size is known."""
     max_num_seqs: int = 64
+    """For which the cache is made."""
+    is_sized_by_cache: bool = False
+    """As many may run as the cache has blocks for, whatever `max_num_seqs` says."""
     max_num_batched_tokens: int = 512
     enable_prefix_caching: bool = True
     context_length: int = 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from refloat.config.check import check
-from refloat.config.key_rights import KeyRightsError, read_key_rights
+from refloat.config.key_rights import KeyRightsError, read_key_rights, tenant_weights
 from refloat.config.load import load
 from refloat.config.schema import Config, ModelConfig, ServerConfig
 
@@ -71,3 +71,10 @@ def test_key_files_are_relative_to_the_configuration(tmp_path: Path) -> None:
     )
     loaded = load(file=tmp_path / "refloat.yaml", environ={}, options={})
     assert loaded.config.server.keys == [{"name": "a", "key_file": str(tmp_path / "sub/a.key")}]
+
+
+def test_tenants_have_the_weights_of_their_keys() -> None:
+    entries = [{"name": "a", "sha256": HASH, "weight": 4}, {"name": "b", "sha256": HASH}]
+    assert tenant_weights(entries) == {"key-a": 4.0}
+    with pytest.raises(KeyRightsError, match=r"keys\[0\]: "):
+        tenant_weights([{"name": "a", "sha256": HASH, "weight": 0}])

@@ -11,6 +11,7 @@ from refloat.supervisor.facts import build_facts
 from refloat.supervisor.failed_model import publish_failed
 from refloat.supervisor.fleet import Availability, Fleet
 from refloat.supervisor.lifecycle import WorkerState
+from refloat.supervisor.slots import slots_for
 from refloat.supervisor.spec import build_prep_configure, build_spec
 from refloat.wire.faults import FaultKind
 from refloat.wire.messages import CacheFacts, Capabilities
@@ -64,7 +65,7 @@ def test_facts_context_is_no_more_than_the_cache_holds() -> None:
         _PREP,
         Capabilities(capacity=8),
         CacheFacts(block_size=32, num_blocks=20),
-        max_num_seqs=config.max_num_seqs,
+        spec=build_spec(config, _MANIFEST, "/m"),
         context_limit=8_192,
         probe_key="abcdef0123456789",
     )
@@ -76,19 +77,31 @@ def test_facts_context_is_no_more_than_the_cache_holds() -> None:
 
 
 def test_facts_without_a_paged_cache_keep_the_limit() -> None:
-    config = ModelConfig(model="m")
+    config = ModelConfig(model="m", max_num_seqs=4)
     facts = build_facts(
         config,
         _MANIFEST,
         _PREP,
         Capabilities(),
         None,
-        max_num_seqs=4,
+        spec=build_spec(config, _MANIFEST, "/m"),
         context_limit=4_096,
         probe_key="k",
     )
     assert facts.max_num_seqs == 4
     assert facts.context_length == 4_096
+
+
+@pytest.mark.parametrize(
+    ("asked", "blocks", "slots"),
+    [(None, 20, 10), (None, 1, 1), (None, 200, 100), (None, 4000, 256), (64, 20, 64), (3, 4000, 3)],
+)
+def test_slots_follow_from_the_cache_unless_they_are_given(
+    asked: int | None, blocks: int, slots: int
+) -> None:
+    config = ModelConfig(model="m", max_num_seqs=asked)
+    spec = build_spec(config, _MANIFEST, "/m")
+    assert slots_for(spec, CacheFacts(32, blocks)) == slots
 
 
 @pytest.mark.parametrize("prep", [_S.SPAWNING, _S.READY, _S.BACKOFF, _S.EXITED])
