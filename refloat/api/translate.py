@@ -59,6 +59,7 @@ def translate_chat(data: bytes, caller: Caller) -> Order:
         deadline_s=deadline_s(body, caller),
         priority=caller.priority,
         guide=chat_wish(body, prompt),
+        holds_guided=body.guided_stream == "hold",
         retention=retention_of(body, caller, CHAT, data),
     )
     return _order(body, request, body.top_logprobs or 0)
@@ -84,6 +85,7 @@ def translate_completion(data: bytes, caller: Caller) -> Order:
         deadline_s=deadline_s(body, caller),
         priority=caller.priority,
         guide=guided_wish(body),
+        holds_guided=body.guided_stream == "hold",
         retention=retention_of(body, caller, COMPLETIONS, data),
     )
     return _order(body, request, body.logprobs or 0)

@@ -41,6 +41,7 @@ def translate_messages(data: bytes, caller: Caller) -> Order:
         deadline_s=deadline_s(body, caller),
         priority=caller.priority,
         guide=message_wish(body, prompt.tools),
+        holds_guided=body.guided_stream == "hold",
         retention=retention_of(body, caller, MESSAGES, data),
     )
     return Order(request=request, stream=bool(body.stream))

@@ -103,6 +103,8 @@ class GenerationRequest(msgspec.Struct, frozen=True):
     takes the lower ones first."""
     guide: GuideRequest | None = None
     """The form that every answer has to have; `None`: any."""
+    holds_guided: bool = False
+    """What has to have a form is told when it is whole (or cut by its limit), and not before."""
     retention: Retention | None = None
     """`None`: nothing beyond this client's connection."""
 

@@ -22,11 +22,12 @@ from refloat.generation.events import (
     Usage,
     part_bytes,
 )
+from refloat.generation.holding import Holding
 from refloat.generation.ranking import Ranking
 from refloat.generation.replay import EVENT_BYTES, LOGPROB_BYTES, event_bytes
 from refloat.generation.request import GenerationRequest
 from refloat.generation.runaway import Cut
-from refloat.parsing.parts import Content, Part
+from refloat.parsing.parts import Content, Part, Reasoning
 from refloat.parsing.pipeline import TokenLogprob
 from refloat.wire.problem import Problem, ProblemKind
 
@@ -85,6 +86,9 @@ class Session:
         """It has ended because its reader was too slow."""
         best_of = request.best_of or request.n
         self._ranking = Ranking(request.n) if best_of > request.n else None
+        holds = request.holds_guided and request.guide is not None
+        self._holding = Holding(lease) if holds else None
+        self._say = self._put if self._holding is None else self._holding.add
         self.terminal: Completed | Failed | None = None
         """Set once, when the terminal event was put in (it may not have been read yet)."""
         self._is_read = False
@@ -179,7 +183,7 @@ class Session:
                 echo, choice.echo = choice.echo, ""
                 self._put(Delta(choice.journal.index, echo), len(echo))
             size_bytes = len(text) + LOGPROB_BYTES * len(logprobs) if logprobs else len(text)
-            self._put(Delta(choice.journal.index, text, logprobs), size_bytes)
+            self._say(Delta(choice.journal.index, text, logprobs), size_bytes)
 
     def deliver_parts(
         self,
@@ -199,7 +203,8 @@ class Session:
             if isinstance(part, Content):
                 self.deliver(choice, part.text, logprobs)
             else:
-                self._put(Parsed(index, part), part_bytes(part))
+                say = self._put if isinstance(part, Reasoning) else self._say
+                say(Parsed(index, part), part_bytes(part))
 
     def end_choice(
         self,
@@ -209,6 +214,9 @@ class Session:
         stop: str | None = None,
     ) -> None:
         """A choice is complete; with the last one so is the session."""
+        if self._holding is not None:
+            for event, text_bytes in self._holding.release(choice.journal.index):
+                self._put(event, text_bytes)
         if self._ranking is None:
             if choice.echo:
                 self._put(Delta(choice.journal.index, choice.echo), len(choice.echo))

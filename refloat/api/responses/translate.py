@@ -71,6 +71,7 @@ async def translate_responses(desk: ResponseDesk, data: bytes, caller: Caller) -
         deadline_s=deadline_s(body, caller),
         priority=caller.priority,
         guide=response_wish(body, tools),
+        holds_guided=body.guided_stream == "hold",
         retention=retention_of(body, caller, RESPONSES, data),
     )
     told = Told(_encode(items), body.store is not False, _echo(body))

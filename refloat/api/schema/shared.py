@@ -15,6 +15,8 @@ from refloat.api.schema.unsupported import check_supported, check_top_level
 
 #: What may become of a generation whose client leaves.
 LEAVINGS = ("cancel", "finish")
+#: When a stream tells of text that has to have a form.
+GUIDED_STREAMS = ("live", "hold")
 
 
 class StreamOptions(msgspec.Struct):
@@ -30,6 +32,7 @@ class Wishes(msgspec.Struct, kw_only=True):
     stream: bool | None = None
     request_timeout_s: float | None = None
     on_disconnect: str | None = None
+    guided_stream: str | None = None
 
 
 class GenerationBody(Wishes, kw_only=True):
@@ -82,6 +85,9 @@ def check_wishes(body: Wishes) -> None:
     if body.on_disconnect not in (None, *LEAVINGS):
         message = f"on_disconnect has to be one of {', '.join(LEAVINGS)}."
         raise invalid(message, "on_disconnect")
+    if body.guided_stream not in (None, *GUIDED_STREAMS):
+        message = f"guided_stream has to be one of {', '.join(GUIDED_STREAMS)}."
+        raise invalid(message, "guided_stream")
 
 
 def check_model(model: str) -> None:

@@ -92,6 +92,7 @@ WRONG_TYPES: dict[str, Any] = {
     "functions": 5,
     "function_call": 5,
     "guided_json": 5,
+    "guided_stream": 5,
     "guided_regex": 5,
     "guided_choice": "yes",
     "guided_grammar": {},

@@ -143,6 +143,38 @@ def test_reasoning_model_may_reason_before_the_form(
     assert wish == msgspec.structs.replace(WISH, reasoning=span)
 
 
+@pytest.mark.parametrize("holds", [True, False])
+def test_guided_text_is_held_until_it_is_whole_if_asked_for(guided: Stage, holds: bool) -> None:
+    async def scene() -> None:
+        session = await guided.submit(PROMPT, max_tokens=4, guide=WISH, holds_guided=holds)
+        guided.step(3)
+        assert session.has_events is not holds
+        held_bytes = guided.budget.held_bytes
+        guided.step()
+        answer = await guided.finish(session)
+        assert answer.text() == text_of(PROMPT, 4)
+        assert held_bytes > 0
+        guided.assert_clean()
+
+    asyncio.run(scene())
+
+
+def test_held_text_of_an_answer_that_fails_is_never_told(guided: Stage) -> None:
+    async def scene() -> None:
+        guided.prep.hopeless = {text_of(PROMPT, 2)}
+        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH, holds_guided=True)
+        guided.step(2)
+        guided.lose()
+        guided.ready()
+        await turns()
+        answer = await guided.read(session)
+        assert answer.text() == ""
+        assert answer.problem.kind is ProblemKind.ENGINE_ERROR
+        guided.assert_clean()
+
+    asyncio.run(scene())
+
+
 # --- resuming -------------------------------------------------------------------------------------
 
 
