@@ -72,8 +72,10 @@ def test_share_of_answers_that_survive_a_kill_at_each_index(
 def test_default_model_keeps_to_a_form_two_hundred_times(
     smollm2_folder: Path, tmp_path: Path
 ) -> None:
-    """A schema, then a call of one of two functions; greedy and sampled."""
+    """A schema, then a call of one of two functions, of which its template does not tell it; greedy
+    and sampled."""
     settings: dict[str, Any] = {"model": str(smollm2_folder), "name": "smollm2"}
+    settings["tool_parser"] = "hermes"
     calls = {"tools": TOOLS, "tool_choice": "required", "parallel_tool_calls": False}
     forms: list[dict[str, Any]] = [{"response_format": FORMAT}, calls]
     asked = [
@@ -110,4 +112,6 @@ def test_default_model_keeps_to_a_form_two_hundred_times(
 
 def _is_served(client: Client, body: dict[str, Any]) -> bool:
     """On a busy machine the first grammar of a model may be long in coming."""
-    return client.post(CHAT, body).status == 200
+    answer = client.post(CHAT, body)
+    assert answer.status in (200, 503), answer.body
+    return answer.status == 200
