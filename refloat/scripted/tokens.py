@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from refloat.scripted.script import Answer, Script, pieces
+from refloat.scripted.turns import last_message
 
 SPECIAL_TOKENS = ("<|im_start|>", "<|im_end|>", "<|endoftext|>")
 _SPECIAL = re.compile("(" + "|".join(re.escape(token) for token in SPECIAL_TOKENS) + ")")
-_TURN = re.compile(r"<\|im_start\|>(\w+)\n(.*?)(?=<\|im_end\|>|<\|im_start\|>|\Z)", re.DOTALL)
 
 CHAT_TEMPLATE = """\
 {%- if tools %}<|im_start|>system
@@ -103,12 +103,6 @@ class Reply(NamedTuple):
     def token_at(self, position: int) -> int:
         """The id at a position, counted from the end of the original prompt."""
         return self.cycle[position % len(self.cycle)]
-
-
-def last_message(prompt: str) -> str:
-    """The last user or tool message of a ChatML prompt; a prompt without turns is all message."""
-    turns = [match for match in _TURN.finditer(prompt) if match[1] in ("user", "tool")]
-    return turns[-1][2] if turns else prompt
 
 
 def reply_to(
