@@ -1,5 +1,6 @@
 """Two schemas that hold together, as one. What lies deeper stays an `allOf` until it is needed."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -16,7 +17,7 @@ _PROPERTIES = ("properties", "additionalProperties")
 def conjunction(one: Any, other: Any, path: Path) -> Any:
     """The schema of what both allow. Raises `GrammarError` where that is not known."""
     for first, second in ((one, other), (other, one)):
-        if first is True or first == second:
+        if first is True or _same(first, second):
             return second
         if first is False:
             return False
@@ -30,7 +31,7 @@ def conjunction(one: Any, other: Any, path: Path) -> Any:
         is_clear = key in _PROPERTIES or key not in ASSERTIONS or key not in result
         result[key] = result.get(key, value) if is_clear else _joined(key, one[key], value, path)
     _join_references(one, other, result)
-    if not _join_types(one, other, result, path):
+    if not _join_types(one, other, result, path) or not _has_values(one, other, result):
         return False
     _refuse_mixed_items(one, other, path)
     return result | _properties(one, other)
@@ -38,11 +39,23 @@ def conjunction(one: Any, other: Any, path: Path) -> Any:
 
 def _joined(key: str, one: Any, other: Any, path: Path) -> Any:
     join = _JOINS.get(key)
-    if one == other:
+    if _same(one, other):
         return one
     if join is None:
         raise GrammarError(f"two different {key} cannot be held together", (*path, key))
     return join(one, other, path)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same JSON; for Python 1 is `True`."""
+    return one is other or json.dumps(one) == json.dumps(other)
+
+
+def _has_values(one: Schema, other: Schema, result: Schema) -> bool:
+    """Whether any listed value is left, where values are listed."""
+    if "const" in one and "const" in other and not _same(one["const"], other["const"]):
+        return False
+    return result.get("enum") != []
 
 
 def _join_types(one: Schema, other: Schema, result: dict[str, Any], path: Path) -> bool:
@@ -88,7 +101,7 @@ def _property(schema: Schema, name: str) -> Any:
 
 
 def _both(one: Any, other: Any) -> Any:
-    if one is True or one == other:
+    if one is True or _same(one, other):
         return other
     if other is True:
         return one
@@ -98,7 +111,11 @@ def _both(one: Any, other: Any) -> Any:
 def _enum(one: Any, other: Any, path: Path) -> Any:
     if not isinstance(one, list) or not isinstance(other, list):
         raise GrammarError("a list of values is expected", (*path, "enum"))
-    return [value for value in cast("list[Any]", one) if value in other]
+    return [
+        value
+        for value in cast("list[Any]", one)
+        if any(_same(value, item) for item in cast("list[Any]", other))
+    ]
 
 
 def _required(one: Any, other: Any, path: Path) -> Any:
@@ -133,6 +150,7 @@ _JOINS: dict[str, Callable[[Any, Any, Path], Any]] = {
     "$ref": lambda one, _other, _path: one,
     "required": _required,
     "enum": _enum,
+    "const": lambda one, _other, _path: one,
     "allOf": lambda one, other, _path: [*one, *other],
     "anyOf": _options,
     "oneOf": _options,

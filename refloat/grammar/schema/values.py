@@ -23,7 +23,7 @@ def listed_node(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path)
 
 
 def listed_values(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path) -> list[Any]:
-    """Those of the values that the rest of the schema allows; one at least. Raises `GrammarError`."""
+    """Those values that the rest of the schema allows, if any. Raises `GrammarError`."""
     listed = _values(schema, path)
     rest = {key: value for key, value in schema.items() if key in ASSERTIONS and key not in _LISTS}
     if rest.keys() == {"type"}:
@@ -34,8 +34,6 @@ def listed_values(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Pat
         builder.settle()
         grammar = Grammar({**RULES, **builder.rules, ROOT: node})
         listed = [value for value in listed if matches(grammar, _text(value))]
-    if not listed:
-        raise GrammarError("none of the values is allowed by the rest of the schema", path)
     return listed
 
 

@@ -77,6 +77,8 @@ CASES: list[tuple[Any, list[str], list[str]]] = [
     ({"enum": ["a", 1, None, {"k": [True]}]}, ['"a"', "1", "null", '{"k":[true]}'], ["2", '"b"']),
     ({"enum": ["a", 1, None], "type": "string"}, ['"a"'], ["1", "null"]),
     ({"enum": ["abc", "a"], "minLength": 2}, ['"abc"'], ['"a"']),
+    ({"type": "string", "anyOf": [{"enum": [1]}, {"enum": ["a"]}]}, ['"a"'], ["1"]),
+    ({"anyOf": [{"allOf": [{"enum": [1]}, {"enum": [True]}]}, {"const": 3}]}, ["3"], ["1", "true"]),
     ({"const": "é"}, ['"é"', '"\\u00e9"'], ['"e"']),
     ({"type": "array", "maxItems": 0}, ["[]"], ["[1]"]),
     (
