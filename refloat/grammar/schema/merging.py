@@ -26,8 +26,7 @@ def alternatives(schema: Schema, path: Path, root: Any) -> list[tuple[Any, Path]
         whole: Any = _without(schema, "allOf")
         for index, part in enumerate(_listed(schema, "allOf", path)):
             place = (*path, "allOf", index)
-            if isinstance(part, Mapping):
-                refuse_unsupported(cast("Schema", part), place)
+            _check(part, place)
             # A schema that says nothing is left out: the other one stays as it is referred to.
             whole = conjunction(whole, part, place) if asserts_any(whole) else part
         return [(whole, path)]
@@ -35,6 +34,11 @@ def alternatives(schema: Schema, path: Path, root: Any) -> list[tuple[Any, Path]
         if key in schema:
             return _each(schema, key, path)
     return None
+
+
+def _check(schema: Any, path: Path) -> None:
+    if isinstance(schema, Mapping):
+        refuse_unsupported(cast("Schema", schema), path)
 
 
 def asserts_any(schema: Any) -> bool:

@@ -11,8 +11,11 @@ from refloat.grammar.schema.digits import decimals_between, integers_between
 from refloat.grammar.schema.formats import FORMATS
 from refloat.grammar.schema.keywords import Path
 
-_SIZED = {f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)}
-_SIZED |= {f"uint{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)}
+_WIDTHS = (8, 16, 32, 64)
+_SIZED = {
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in _WIDTHS},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in _WIDTHS},
+}
 #: Say how a number is kept, not which ones there are.
 _PRECISIONS = ("float", "double", "decimal")
 
