@@ -5,6 +5,7 @@ it, under an attempt number; ids of another attempt, or at another offset than t
 refused, so a late frame of a dead attempt can neither repeat nor lose a token.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -132,6 +133,12 @@ class Journal(msgspec.Struct):
         """The last ids never were: nothing of their text went out. Only while no worker has it."""
         del self.emitted[-count:]
         del self.logprobs[len(self.emitted) :]
+
+    def put_back(self, ids: Sequence[int]) -> None:
+        """These ids say what was taken back and went out, as far as it is whole characters."""
+        self.emitted.extend(ids)
+        if self.params.logprobs:
+            self.logprobs.extend(0.0 for _ in ids)
 
     def _params_from_here(self) -> SamplingParams:
         """A sampled generation that goes on draws other numbers than those it has used, and a guided

@@ -7,6 +7,7 @@ grammar of what may still follow; until then it waits in the line and is passed 
 import asyncio
 from codecs import utf_8_decode
 from collections.abc import Callable
+from typing import NamedTuple
 
 from refloat.generation.choice import Choice
 from refloat.generation.custody import Custody
@@ -15,6 +16,20 @@ from refloat.generation.ports import PrepPort
 from refloat.parsing.vocabulary import Vocabulary
 from refloat.wire.guide import Guide
 from refloat.wire.problem import Problem, ProblemError, ProblemKind
+
+#: Times that prep is asked, if it is for want of time or of a process that it does not answer.
+_TRIES = 3
+
+
+class Seam(NamedTuple):
+    """Where the text of a generation stands."""
+
+    text: str
+    """Its whole characters. All of them may have gone out."""
+    count: int
+    """Of its last ids, which have a part in a character that is not whole."""
+    whole: str
+    """The characters among those of `text` that these ids have said."""
 
 
 class GuideResumer:
@@ -36,11 +51,10 @@ class GuideResumer:
 
     def attend(self, choice: Choice) -> None:
         """A guided generation was parked, and its rest is not known."""
-        emitted = take_back_partial(choice, self._vocabulary().whole())
-        if emitted is None:
-            work = self._give_up(choice)
-        else:
-            work = self._resume(choice, choice.journal.params.guide, emitted)
+        seam = seam_of(choice.journal, self._vocabulary().whole())
+        if not seam.whole:
+            take_back(choice, seam)
+        work = self._resume(choice, seam)
         self._tasks.add(asyncio.get_running_loop().create_task(work, name="guide-resumer"))
 
     def check(self) -> None:
@@ -49,50 +63,66 @@ class GuideResumer:
             self._tasks.discard(task)
             task.result()
 
-    async def _resume(self, choice: Choice, guide: Guide | None, emitted: str) -> None:
-        journal, position = choice.journal, len(choice.journal.emitted)
-        if guide is None or not journal.needs_rest:
-            self._done()
+    async def _resume(self, choice: Choice, seam: Seam) -> None:
+        journal = choice.journal
+        if seam.whole and not await self._spell(choice, seam):
+            self._give_up(choice)
             return
-        try:
-            rest = await self._prep.resume_guide(guide, emitted)
-        except ProblemError:
-            rest = None
-        if rest is None:
-            await self._give_up(choice)
-            return
-        journal.know_rest(position, rest)
+        position, guide = len(journal.emitted), journal.params.guide
+        if guide is not None and journal.needs_rest:
+            rest = await self._rest(guide, seam.text)
+            if rest is None:
+                self._give_up(choice)
+                return
+            journal.know_rest(position, rest)
         self._done()
 
-    async def _give_up(self, choice: Choice) -> None:
+    async def _rest(self, guide: Guide, emitted: str) -> Guide | None:
+        for _ in range(_TRIES):
+            try:
+                return await self._prep.resume_guide(guide, emitted)
+            except ProblemError as error:
+                if error.problem.kind is ProblemKind.INVALID_REQUEST:
+                    return None
+        return None
+
+    async def _spell(self, choice: Choice, seam: Seam) -> bool:
+        """Have other ids say the characters that went out, in place of those that are taken back."""
+        try:
+            [ids] = await self._prep.tokenize([seam.whole], add_special_tokens=False)
+        except ProblemError:
+            return False
+        said = b"".join(map(self._vocabulary().raw_of, ids))
+        journal = choice.journal
+        most = journal.params.max_tokens - len(journal.emitted) + seam.count
+        if journal.is_terminal or said != seam.whole.encode() or len(ids) >= most:
+            return False
+        take_back(choice, seam)
+        journal.put_back(ids)
+        return True
+
+    def _give_up(self, choice: Choice) -> None:
         if not choice.journal.is_terminal:
             self._custody.fail(choice.session, unguidable(), culprit=choice, resumable=False)
             self._done()
 
 
-def take_back_partial(choice: Choice, vocabulary: Vocabulary) -> str | None:
-    """The text so far, as the grammar engine saw it. Ids that end inside a character, of which nothing
-    went out, are taken back: no grammar begins there. `None`: they cannot be, since the same token
-    holds whole characters, which went out."""
-    journal = choice.journal
-    text, left = _decoded(journal, vocabulary)
-    if not left:
-        return text
-    count, size = 0, 0
-    while size < left:
-        count += 1
-        size += len(vocabulary.raw_of(journal.emitted[-count]))
-    if size > left:
-        return None
-    journal.take_back(count)
-    choice.pipeline.forget_partial()
-    return text
-
-
-def _decoded(journal: Journal, vocabulary: Vocabulary) -> tuple[str, int]:
+def seam_of(journal: Journal, vocabulary: Vocabulary) -> Seam:
+    """Where a text stands, as the grammar engine saw it: no grammar begins inside a character."""
     data = b"".join(map(vocabulary.raw_of, journal.emitted))
     text, used = utf_8_decode(data, "replace", False)
-    return text, len(data) - used
+    count, left = 0, len(data) - used
+    while left > 0:
+        count += 1
+        left -= len(vocabulary.raw_of(journal.emitted[-count]))
+    return Seam(text, count, data[used + left : used].decode(errors="replace"))
+
+
+def take_back(choice: Choice, seam: Seam) -> None:
+    """The last ids never were."""
+    if seam.count:
+        choice.journal.take_back(seam.count)
+        choice.pipeline.forget_partial()
 
 
 def unguidable() -> Problem:

@@ -7,13 +7,15 @@ import msgspec
 import pytest
 
 from refloat.generation.events import FinishReason
+from refloat.generation.journal import Journal
 from refloat.generation.limits import Limits
 from refloat.generation.preemption import Running, Shares, victim_of_shortage
 from refloat.generation.request import ChatPrompt
+from refloat.generation.resumer import Seam, seam_of
 from refloat.generation.wishes import wish_for
 from refloat.parsing.vocabulary import Vocabulary
 from refloat.wire.guide import Guide, GuideKind, GuideRequest, ReasoningSpan
-from refloat.wire.messages import Capabilities, pack_ids
+from refloat.wire.messages import Capabilities, SamplingParams, pack_ids
 from refloat.wire.prep_messages import TokenTable
 from refloat.wire.problem import Problem, ProblemKind
 from tests.unit.generation.conftest import ENDS_AT, Stage, text_of
@@ -276,6 +278,51 @@ def test_suspected_guided_generation_is_tried_alone_once_its_rest_is_known(guide
         assert len(replica.adds) == 1
         assert guided.prep.resumed == [text_of(PROMPT, 2)]
         assert (await guided.finish(session)).text() == text_of(PROMPT, 6)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("ids", "seam"),
+    [
+        ((0, 0), Seam("aa", 0, "")),
+        ((0, 1), Seam("a", 1, "")),
+        ((0, 1, 2), Seam("aü", 0, "")),
+        ((0, 3), Seam("aaa", 1, "aa")),
+        ((0, 4, 2, 1), Seam("aü", 1, "")),
+        ((0, 5, 6), Seam("a", 2, "")),
+        ((0, 7, 6), Seam("aa", 2, "a")),
+        ((1,), Seam("", 1, "")),
+    ],
+)
+def test_seam_is_between_characters(ids: tuple[int, ...], seam: Seam) -> None:
+    u, euro = "ü".encode(), "€".encode()
+    words = [b"a", u[:1], u[1:], b"aa" + u[:1], u[:1], euro[:1], euro[1:2], b"a" + euro[:1]]
+    table = TokenTable(b"".join(words), pack_ids([len(word) for word in words]), ())
+    params = SamplingParams(max_tokens=9, guide=GUIDE)
+    journal = Journal(1, "t", 0, [0], params, emitted=list(ids))
+    assert seam_of(journal, Vocabulary.from_table(table)) == seam
+
+
+@pytest.mark.parametrize(("kind", "tries"), [("overloaded", 3), ("invalid_request", 1)])
+def test_rest_that_could_not_be_made_is_asked_for_again(
+    guided: Stage, monkeypatch: pytest.MonkeyPatch, kind: str, tries: int
+) -> None:
+    asked: list[str] = []
+
+    async def busy(guide: Guide, emitted: str) -> Guide:
+        asked.append(emitted)
+        raise Problem(ProblemKind(kind), "not now").raised()
+
+    monkeypatch.setattr(guided.prep, "resume_guide", busy)
+
+    async def scene() -> None:
+        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
+        guided.step(2)
+        guided.lose()
+        await turns()
+        assert (await guided.read(session)).problem.kind is ProblemKind.ENGINE_ERROR
+        assert len(asked) == tries
 
     asyncio.run(scene())
 
