@@ -30,6 +30,8 @@ class Intrusion(NamedTuple):
     """Times between tokens of eight streams, with one setting of the chunk."""
 
     batched_tokens: int
+    target_ms: float | None
+    """`inter_token_target_ms`, if the chunk was left to the engine."""
     quiet_p99_s: float
     p99_s: float
     """While a long prompt is computed."""
@@ -75,7 +77,14 @@ def intrusion(
     spans = list(zip(arrivals[::2], arrivals[1::2], strict=True))
     beside = sorted(gap for at, gap in gaps if _is_within(at, gap, spans))
     quiet = sorted(gap for at, gap in gaps if not _is_within(at, gap, spans))
-    return Intrusion(batched_tokens, _p99(quiet), _p99(beside), beside[-1], estimate(firsts).median)
+    return Intrusion(
+        batched_tokens,
+        model.get("inter_token_target_ms"),
+        _p99(quiet),
+        _p99(beside),
+        beside[-1],
+        estimate(firsts).median,
+    )
 
 
 def fairness(*, slots: int, many: int, rounds: int, progress: Progress) -> Fairness:

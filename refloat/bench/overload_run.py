@@ -26,6 +26,8 @@ _SCRIPTED_STEP_S = 0.02
 #: A scripted chat's template, and its answers' repeated text on both sides.
 _SCRIPTED_TOKENS = 180
 _CHUNKS = (2048, 512, 256, 128, 64)
+#: Of the longest pause without chunks, the one that is asked for.
+_TARGET_SHARE = 0.5
 _STREAM_BLOCKS = 1200
 _SLOTS, _MANY = 16, 500
 
@@ -44,6 +46,9 @@ def run_overload(plan: BenchPlan, progress: Progress) -> list[Row]:
     intrusions = [
         intrusion(model, chunk, rounds=plan.rounds, progress=progress) for chunk in _CHUNKS
     ]
+    target_ms = _TARGET_SHARE * intrusions[0].longest_s * 1e3
+    model["inter_token_target_ms"] = round(target_ms, 1)
+    intrusions += [intrusion(model, _CHUNKS[0], rounds=plan.rounds, progress=progress)]
     return [*rows, fairness_row(fair), *map(intrusion_row, intrusions)]
 
 
@@ -77,10 +82,10 @@ def fairness_row(result: Fairness) -> Row:
 
 def intrusion_row(result: Intrusion) -> Row:
     """One setting of the chunk."""
-    what = (
-        f"time between tokens of 8 streams while 1,500 tokens arrive, "
-        f"max_num_batched_tokens {result.batched_tokens}"
-    )
+    setting = f"max_num_batched_tokens {result.batched_tokens}"
+    if result.target_ms is not None:
+        setting = f"inter_token_target_ms {result.target_ms:g}"
+    what = f"time between tokens of 8 streams while 1,500 tokens arrive, {setting}"
     detail = (
         f"p99 {result.p99_s * 1e3:.0f} ms (quiet {result.quiet_p99_s * 1e3:.0f}), longest "
         f"{result.longest_s * 1e3:.0f} ms; TTFT of the long one {result.first_token_s * 1e3:.0f} ms"

@@ -40,8 +40,8 @@ _PANELS: dict[str, tuple[str, ...]] = {
         "tool_parser", "reasoning_parser",
     ),
     "Engine": (
-        "plugin_config", "cache_size", "num_kv_blocks", "max_num_seqs", "max_num_batched_tokens", "fair_preemption",
-        "enable_prefix_caching", "cache_dir",
+        "plugin_config", "cache_size", "num_kv_blocks", "max_num_seqs", "max_num_batched_tokens",
+        "inter_token_target_ms", "fair_preemption", "enable_prefix_caching", "cache_dir",
     ),
     "Recovery": ("spares", "ladder", "ladder_quiet_s"),
     "Scripted model and tests": ("script", "engine_options", "faults"),

@@ -49,6 +49,13 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     max_num_batched_tokens: Annotated[
         int, Meta(ge=1, description="Tokens computed in one step; longer prompts are chunked")
     ] = 512
+    inter_token_target_ms: Annotated[
+        AboveZero | None,
+        Meta(
+            description="Milliseconds that a step may take for a long prompt's sake while answers run: "
+            "measured at load, which takes longer; at most max_num_batched_tokens are computed in one"
+        ),
+    ] = None
     enable_prefix_caching: Annotated[
         bool, Meta(description="Keep the KV blocks of finished prompts for reuse")
     ] = True

@@ -15,6 +15,7 @@ from refloat.engines.model_shape import (
     read_shape,
     shape_from_variables,
 )
+from refloat.engines.openvino_chunk import measured_chunk
 from refloat.kv.blocks import blocks_for
 from refloat.observe.host_memory import read_host_memory
 from refloat.wire.messages import EngineSpec
@@ -49,6 +50,8 @@ class Built(NamedTuple):
     pipeline: genai.ContinuousBatchingPipeline
     shape: ModelShape
     plan: CachePlan
+    step_tokens: int
+    """Tokens that a step computes at most."""
 
 
 def build_pipeline(spec: EngineSpec) -> Built:
@@ -59,14 +62,30 @@ def build_pipeline(spec: EngineSpec) -> Built:
         if shape.attention_layers is None:
             shape = _shape_from_network(folder, shape)
         plan = plan_cache(spec, shape)
-        pipeline = genai.ContinuousBatchingPipeline(
-            str(folder), _scheduler_config(spec, plan), spec.device, dict(spec.properties)
-        )
+        step_tokens = spec.max_num_batched_tokens
+        pipeline = _pipeline(spec, plan, step_tokens)
+        if spec.inter_token_target_s:
+            capacity = plan.num_blocks * block_size_of(spec.device)
+            most = min(step_tokens, (spec.context_length or capacity) - 2, capacity - 2)
+            chunk = measured_chunk(pipeline, spec.inter_token_target_s, max(1, most))
+            if chunk < most:  # the size is fixed when a pipeline is made, so it is made again
+                step_tokens = chunk
+                del pipeline
+                pipeline = _pipeline(spec, plan, step_tokens)
     except LoadError:
         raise
     except Exception as error:
         raise load_error(error) from error
-    return Built(pipeline, shape, plan)
+    return Built(pipeline, shape, plan, step_tokens)
+
+
+def _pipeline(
+    spec: EngineSpec, plan: CachePlan, step_tokens: int
+) -> genai.ContinuousBatchingPipeline:
+    config = _scheduler_config(spec, plan, step_tokens)
+    return genai.ContinuousBatchingPipeline(
+        spec.model_path, config, spec.device, dict(spec.properties)
+    )
 
 
 def plan_cache(spec: EngineSpec, shape: ModelShape) -> CachePlan:
@@ -118,13 +137,13 @@ def _default_budget(spec: EngineSpec, each: int) -> int:
     return min(wanted, read_host_memory().available // _HOST_SHARE)
 
 
-def _scheduler_config(spec: EngineSpec, plan: CachePlan) -> genai.SchedulerConfig:
+def _scheduler_config(spec: EngineSpec, plan: CachePlan, step_tokens: int) -> genai.SchedulerConfig:
     config = genai.SchedulerConfig()
     config.cache_size = 0
     config.num_kv_blocks = plan.num_blocks
     if plan.state_blocks:
         config.num_linear_attention_blocks = plan.state_blocks
-    config.max_num_batched_tokens = spec.max_num_batched_tokens
+    config.max_num_batched_tokens = step_tokens
     config.max_num_seqs = _MOST_SEQS if spec.is_sized_by_cache else spec.max_num_seqs
     config.enable_prefix_caching = spec.enable_prefix_caching
     # without it a prompt longer than a batch makes every step raise until it is cancelled

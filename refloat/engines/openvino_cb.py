@@ -48,10 +48,13 @@ class OpenVinoEngine:
         self._caching = spec.enable_prefix_caching
         self._num_blocks = built.plan.num_blocks
         self._block_size = block_size_of(spec.device)
-        self._max_batched = spec.max_num_batched_tokens
+        self._max_batched = built.step_tokens
         capacity = built.plan.seats if self._hybrid else max(256, spec.max_num_seqs)
         self.capabilities = Capabilities(
-            hybrid=self._hybrid, capacity=capacity, guided=warm_guides(self._pipeline)
+            hybrid=self._hybrid,
+            capacity=capacity,
+            guided=warm_guides(self._pipeline),
+            step_tokens=built.step_tokens,
         )
 
     def add(self, request: EngineRequest) -> None:

@@ -17,6 +17,7 @@ from refloat.engines.base import (
     RequestRefusedError,
     StepResult,
 )
+from refloat.engines.chunk import LEAST_CHUNK, Prefill, chunk_for
 from refloat.engines.scripted_guides import Saying, keeps_to
 from refloat.kv.blocks import blocks_for
 from refloat.scripted.script import ScriptError, script_of
@@ -111,9 +112,11 @@ class ScriptedEngine:
         self._max_seqs = (
             max(256, spec.max_num_seqs) if spec.is_sized_by_cache else spec.max_num_seqs
         )
-        self._max_tokens = spec.max_num_batched_tokens
+        self._max_tokens = self._chunk(spec)
         self._num_blocks = _num_blocks(spec)
-        self.capabilities = Capabilities(guided=True, capacity=max(256, spec.max_num_seqs))
+        self.capabilities = Capabilities(
+            guided=True, capacity=max(256, spec.max_num_seqs), step_tokens=self._max_tokens
+        )
         time.sleep(self._options.load_s)
 
     def add(self, request: EngineRequest) -> None:
@@ -172,6 +175,17 @@ class ScriptedEngine:
 
     def cache(self) -> CacheFacts | None:
         return CacheFacts(BLOCK_SIZE, self._num_blocks, self._num_blocks * _BLOCK_BYTES)
+
+    def _chunk(self, spec: EngineSpec) -> int:
+        """As the real engine measures it."""
+        most, options = spec.max_num_batched_tokens, self._options
+        if not spec.inter_token_target_s:
+            return most
+        small, large = (
+            Prefill(tokens, options.step_s + options.prefill_s_per_1k * tokens / 1000)
+            for tokens in (min(LEAST_CHUNK, most), most)
+        )
+        return chunk_for(spec.inter_token_target_s, small, large)
 
     def _says(self, reply: Reply, request: EngineRequest) -> Saying:
         """All that the reply will come to from here on."""

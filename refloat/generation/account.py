@@ -41,9 +41,10 @@ class ReplicaAccount:
         lengths: AnswerLengths | None = None,
     ) -> None:
         """`lengths`: of the model's answers, which are expected to go on like that."""
-        self._step_tokens = step_tokens if prefix_caching else 0
         self.replica = replica
         self.capabilities = replica.capabilities
+        step_tokens = self.capabilities.step_tokens or step_tokens
+        self._step_tokens = step_tokens if prefix_caching else 0
         self.is_suspect = False
         """Gets nothing new while set."""
         cache = replica.cache if replica.capabilities.blocks else None

@@ -34,6 +34,7 @@ def build_spec(config: ModelConfig, manifest: Manifest, model_path: str) -> Engi
         max_num_seqs=config.max_num_seqs or USUAL_SEQS,
         is_sized_by_cache=config.max_num_seqs is None,
         max_num_batched_tokens=config.max_num_batched_tokens,
+        inter_token_target_s=(config.inter_token_target_ms or 0.0) / 1000,
         enable_prefix_caching=config.enable_prefix_caching,
         context_length=context_limit(config, manifest) or 0,
         eos_token_ids=manifest.eos_token_ids,

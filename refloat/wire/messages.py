@@ -16,7 +16,7 @@ from refloat.wire.guide import Guide
 from refloat.wire.problem import Problem
 
 #: Raised whenever a message or its meaning changes; both ends refuse a stranger.
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:
@@ -67,6 +67,8 @@ class Capabilities(msgspec.Struct, frozen=True, omit_defaults=True):
     """Has recurrent state: resuming is a continuation, and a request never ends at one token."""
     capacity: int = 256
     """Sequences it can hold at a time; 1 for a blocking engine."""
+    step_tokens: int = 0
+    """What a step computes at most, as the engine was made; 0: as configured."""
     blocks: bool = True
     """Has a paged KV cache whose blocks can be counted."""
     logprobs: bool = True
@@ -90,6 +92,8 @@ class EngineSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     is_sized_by_cache: bool = False
     """As many may run as the cache has blocks for, whatever `max_num_seqs` says."""
     max_num_batched_tokens: int = 512
+    inter_token_target_s: float = 0.0
+    """What a step may take: the engine measures itself and computes less in one, if need be."""
     enable_prefix_caching: bool = True
     context_length: int = 0
     eos_token_ids: tuple[int, ...] = ()

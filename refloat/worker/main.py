@@ -90,7 +90,7 @@ def _serve(link_fd: int, progress_fd: int) -> ChildExit:
         pipe,
         progress,
         engine,
-        max_batched_tokens=command.spec.max_num_batched_tokens,
+        max_batched_tokens=engine.capabilities.step_tokens or command.spec.max_num_batched_tokens,
         prefix_caching=command.spec.enable_prefix_caching,
     )
     return loop.run()
