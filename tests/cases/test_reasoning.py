@@ -143,6 +143,7 @@ def test_turn_after_a_tools_result_is_split_as_the_first(engine: Server) -> None
     assert "think>" not in told.text() + told.reasoning()
 
 
+@pytest.mark.case(85)
 @pytest.mark.parametrize("content", ["open single", "kill"])
 def test_tokens_of_reasoning_are_counted_in_every_dialect(client: Client, content: str) -> None:
     usage = client.chat(content, chat_template_kwargs={"enable_thinking": True}).json()["usage"]

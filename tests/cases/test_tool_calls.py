@@ -288,6 +288,7 @@ def test_log_probabilities_come_with_calls(client: Client) -> None:
     assert bytes(byte for token in tokens for byte in token["bytes"]).decode() == TEXTS["bare"]
 
 
+@pytest.mark.case(83)
 def test_stop_logprobs_and_several_choices_go_with_tools(client: Client) -> None:
     fields: Any = {"model": "m", "tools": TOOLS, "n": 2, "logprobs": True, "stop": ["xxx"]}
     for content, reason in (("both", "tool_calls"), ("long", "stop")):
