@@ -63,7 +63,7 @@ def test_odd_schema_is_kept_to(engine: Server, form: dict[str, Any]) -> None:
     [
         ({"type": "nothing"}, "type"),
         ({"not": {"type": "string"}}, "not"),
-        ({"properties": {"a": {"patternProperties": {"x": {}}}}}, "properties.a.patternProperties"),
+        ({"properties": {"a": {"dependentSchemas": {"x": {}}}}}, "properties.a.dependentSchemas"),
         ({"$ref": "#/$defs/gone"}, "$ref"),
     ],
 )

@@ -22,7 +22,7 @@ from refloat.grammar.nodes import (
     sequence,
 )
 from refloat.grammar.schema.keywords import Path, bounds
-from refloat.grammar.schema.objects import Member, in_order
+from refloat.grammar.schema.objects import Member, in_order, restricts_names
 from refloat.grammar.schema.strings import ANY, text_node
 from refloat.grammar.schema.values import listed_values
 
@@ -121,6 +121,8 @@ def _object(tool: Tool, leaf: Leaf, depth: int) -> Node:
         return Reference("gemma_map")
     if not isinstance(schema.get("properties"), Mapping):
         raise GrammarError("objects have to name their properties in Gemma's calls", path)
+    if restricts_names(schema):
+        raise GrammarError("not supported in Gemma's calls", (*path, "propertyNames"))
     if "minProperties" in schema or "maxProperties" in schema:
         raise GrammarError("counts of properties are not supported in Gemma's calls", path)
     properties = cast("Mapping[str, Any]", schema["properties"])

@@ -7,6 +7,7 @@ from refloat.grammar.errors import GrammarError
 from refloat.grammar.schema.builder import SchemaBuilder
 from refloat.grammar.schema.keywords import ASSERTIONS, Path, asserts, refuse_unsupported, types_of
 from refloat.grammar.schema.merging import alternatives
+from refloat.grammar.schema.objects import restricts_names
 from refloat.grammar.schema.pointers import target_of
 
 _MOST_DEPTH = 20
@@ -40,6 +41,8 @@ def leaves(builder: SchemaBuilder, schema: Any, path: Path, depth: int = 0) -> l
         raise GrammarError("a schema is an object, true or false", path)
     schema = cast("Mapping[str, Any]", schema)
     refuse_unsupported(schema, path)
+    if "not" in schema:
+        return []
     options = _options(builder, schema, path)
     if options is not None:
         return [leaf for option in options for leaf in leaves(builder, *option, depth + 1)]
@@ -65,6 +68,10 @@ def one_object(builder: SchemaBuilder) -> tuple[Mapping[str, Any], list[str], Pa
     if len(found) != 1 or found[0].kind not in ("object", "any"):
         raise GrammarError("parameters have to be one object in this model's format of calls")
     schema, path = found[0].schema, found[0].path
+    if restricts_names(schema):
+        raise GrammarError(
+            "not supported in this model's format of calls", (*path, "propertyNames")
+        )
     properties = schema.get("properties", {})
     names = schema.get("required", [])
     if not isinstance(properties, Mapping) or not isinstance(names, list):

@@ -75,6 +75,8 @@ class SchemaBuilder:
             raise GrammarError("a schema is an object, true or false", path)
         schema = cast("Schema", schema)
         refuse_unsupported(schema, path)
+        if "not" in schema:  # of anything at all: other ones are refused
+            return NEVER
         if "$ref" in schema and not asserts(schema, but=("$ref",)):
             return self._referred(schema["$ref"], (*path, "$ref"))
         options = alternatives(schema, path, self.root)

@@ -148,6 +148,7 @@ def _plain(value: Any, path: Path) -> Any:
 _JOINS: dict[str, Callable[[Any, Any, Path], Any]] = {
     "type": lambda one, _other, _path: one,
     "$ref": lambda one, _other, _path: one,
+    "not": lambda one, _other, _path: one,
     "required": _required,
     "enum": _enum,
     "const": lambda one, _other, _path: one,

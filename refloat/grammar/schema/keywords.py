@@ -11,7 +11,7 @@ Path = tuple[str | int, ...]
 OF_TYPE: dict[str, tuple[str, ...]] = {
     "object": (
         *("properties", "required", "additionalProperties", "unevaluatedProperties"),
-        *("minProperties", "maxProperties"),
+        *("minProperties", "maxProperties", "propertyNames", "patternProperties"),
     ),
     "array": (
         *("items", "prefixItems", "additionalItems", "unevaluatedItems"),
@@ -20,17 +20,17 @@ OF_TYPE: dict[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
-OF_ANY = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "nullable")
+OF_ANY = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "nullable", "not")
 ASSERTIONS = frozenset(OF_ANY).union(*OF_TYPE.values())
 """What restricts values. All else is an annotation, or refused."""
 
 #: What each of these asks for cannot be held while text is written from left to right.
 REFUSED = frozenset(
     (
-        *("not", "if", "then", "else", "patternProperties", "propertyNames", "dependentSchemas"),
+        *("not", "if", "then", "else", "dependentSchemas"),
         *("dependentRequired", "dependencies", "contains", "minContains", "maxContains"),
-        *("$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor", "contentSchema"),
-        *("contentEncoding", "extends", "disallow", "divisibleBy"),
+        *("$dynamicRef", "$recursiveRef", "$anchor", "$dynamicAnchor"),
+        *("extends", "disallow", "divisibleBy"),
     )
 )
 _LISTS = {
@@ -44,7 +44,7 @@ _TYPES = ("object", "array", "string", "integer", "number", "boolean", "null")
 def refuse_unsupported(schema: Mapping[str, Any], path: Path) -> None:
     """Raises `GrammarError` for a keyword that no grammar can hold, or that is no such keyword's."""
     for key, value in schema.items():
-        if key in REFUSED:
+        if key in REFUSED and not (key == "not" and value in ({}, True)):
             raise GrammarError(f"{key} is not supported", (*path, key))
         if key in _LISTS and not (isinstance(value, list) and (value or key == "required")):
             raise GrammarError(f"a list of {_LISTS[key]} is expected", (*path, key))

@@ -15,7 +15,7 @@ from refloat.grammar.json_text import (
 )
 from refloat.grammar.nodes import EMPTY, NEVER, Node, choice, optional, repeat, sequence
 from refloat.grammar.schema.keys import key_but
-from refloat.grammar.schema.keywords import Path, bounds
+from refloat.grammar.schema.keywords import Path, asserts, bounds
 
 if TYPE_CHECKING:
     from refloat.grammar.schema.builder import SchemaBuilder
@@ -40,7 +40,7 @@ def object_node(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path)
     if not members and other is None:
         return object_of(EMPTY) if least == 0 else NEVER
     if not members and other is not None:
-        return _of_others(other, least, most)
+        return _of_others(other, least, most, path)
     needed = sum(member.is_required for member in members)
     if least > needed:
         raise GrammarError("more than are required is not supported", (*path, "minProperties"))
@@ -49,9 +49,11 @@ def object_node(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path)
     return _of_members(builder, members, other)
 
 
-def _of_others(other: Node, least: int, most: int | None) -> Node:
+def _of_others(other: Node, least: int, most: int | None, path: Path) -> Node:
     if most == 0:
         return object_of(EMPTY)
+    if least > 1:  # a name that comes twice counts once
+        raise GrammarError("more than 1 is not supported", (*path, "minProperties"))
     some = object_of(several(other, max(1, least), most))
     return some if least else choice(object_of(EMPTY), some)
 
@@ -79,17 +81,54 @@ def _pair(builder: "SchemaBuilder", name: str, schema: Any, path: Path) -> Node:
 
 def _other(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path) -> Node | None:
     """A property of another name, if one is allowed."""
-    names: Items[str] = list(_mapping(schema, "properties", path)) + list(
-        schema.get("required") or ()
-    )
+    properties = _mapping(schema, "properties", path)
+    names: Items[str] = [*properties, *(schema.get("required") or ())]
+    patterns = _mapping(schema, "patternProperties", path)
+    if patterns:
+        return _of_pattern(builder, schema, patterns, path)
     said = schema.get("additionalProperties")
     if said is None:
         is_open = "properties" not in schema and not names
         said = is_open and schema.get("unevaluatedProperties") is not False
     value = builder.node(said, (*path, "additionalProperties"))
-    if value == NEVER:
-        return None
-    return sequence(key_but(builder, names) if names else STRING, COLON, value)
+    key = _key(builder, schema, names, path)
+    return None if NEVER in (value, key) else sequence(key, COLON, value)
+
+
+def _key(
+    builder: "SchemaBuilder", schema: Mapping[str, Any], names: Items[str], path: Path
+) -> Node:
+    if not restricts_names(schema):
+        return key_but(builder, names) if names else STRING
+    path = (*path, "propertyNames")
+    if names or not isinstance(schema["propertyNames"], Mapping):
+        raise GrammarError("beside named properties this is not supported", path)
+    return builder.node({**schema["propertyNames"], "type": "string"}, path)
+
+
+def restricts_names(schema: Mapping[str, Any]) -> bool:
+    """Whether `propertyNames` asks for more than text."""
+    said = schema.get("propertyNames", True)
+    if said is True:
+        return False
+    if not isinstance(said, Mapping):
+        return True
+    said = cast("Mapping[str, Any]", said)
+    return asserts(said, but=("type",)) or said.get("type", "string") != "string"
+
+
+def _of_pattern(
+    builder: "SchemaBuilder", schema: Mapping[str, Any], patterns: Mapping[str, Any], path: Path
+) -> Node | None:
+    """A property whose name matches the only pattern; others are not allowed."""
+    path = (*path, "patternProperties")
+    is_alone = not any(schema.get(key) for key in ("properties", "required"))
+    if len(patterns) != 1 or not is_alone or restricts_names(schema):
+        raise GrammarError("one pattern, and no named properties beside it, is supported", path)
+    pattern, value_schema = next(iter(patterns.items()))
+    key = builder.node({"type": "string", "pattern": pattern}, (*path, pattern))
+    value = builder.node(value_schema, (*path, pattern))
+    return None if value == NEVER else sequence(key, COLON, value)
 
 
 def _of_members(builder: "SchemaBuilder", members: list[Member], other: Node | None) -> Node:
