@@ -26,8 +26,8 @@ class Seam(NamedTuple):
 
     text: str
     """Its whole characters. All of them may have gone out."""
-    count: int
-    """Of its last ids, which have a part in a character that is not whole."""
+    ids: int
+    """How many of its last ids have a part in a character that is not whole."""
     whole: str
     """The characters among those of `text` that these ids have said."""
 
@@ -94,7 +94,7 @@ class GuideResumer:
             return False
         said = b"".join(map(self._vocabulary().raw_of, ids))
         journal = choice.journal
-        most = journal.params.max_tokens - len(journal.emitted) + seam.count
+        most = journal.params.max_tokens - len(journal.emitted) + seam.ids
         if journal.is_terminal or said != seam.whole.encode() or len(ids) >= most:
             return False
         take_back(choice, seam)
@@ -120,8 +120,8 @@ def seam_of(journal: Journal, vocabulary: Vocabulary) -> Seam:
 
 def take_back(choice: Choice, seam: Seam) -> None:
     """The last ids never were."""
-    if seam.count:
-        choice.journal.take_back(seam.count)
+    if seam.ids:
+        choice.journal.take_back(seam.ids)
         choice.pipeline.forget_partial()
 
 

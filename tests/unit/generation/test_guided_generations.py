@@ -1,6 +1,7 @@
 """Generations that are held to a form: what is refused, what is made once, and how they are resumed."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -11,14 +12,14 @@ from refloat.generation.journal import Journal
 from refloat.generation.limits import Limits
 from refloat.generation.preemption import Running, Shares, victim_of_shortage
 from refloat.generation.request import ChatPrompt
-from refloat.generation.resumer import Seam, seam_of
+from refloat.generation.resumer import GuideResumer, Seam, seam_of
 from refloat.generation.wishes import wish_for
 from refloat.parsing.vocabulary import Vocabulary
 from refloat.wire.guide import Guide, GuideKind, GuideRequest, ReasoningSpan
 from refloat.wire.messages import Capabilities, SamplingParams, pack_ids
 from refloat.wire.prep_messages import TokenTable
 from refloat.wire.problem import Problem, ProblemKind
-from tests.unit.generation.conftest import ENDS_AT, Stage, text_of
+from tests.unit.generation.conftest import ENDS_AT, LETTERS, AlphabetPrep, Stage, text_of
 
 PROMPT = (1, 2, 3)
 WISH = GuideRequest(GuideKind.REGEX, "x", "guided_regex")
@@ -277,6 +278,12 @@ def test_suspected_guided_generation_is_tried_alone_once_its_rest_is_known(guide
         replica = guided.ready()  # alone now, at the same place: what its guide leaves is known
         assert len(replica.adds) == 1
         assert guided.prep.resumed == [text_of(PROMPT, 2)]
+        guided.step()
+        guided.fault(number)
+        replica = guided.ready()
+        assert replica.adds == []  # at another place: that has to be found out again
+        await turns()
+        assert len(replica.adds) == 1
         assert (await guided.finish(session)).text() == text_of(PROMPT, 6)
 
     asyncio.run(scene())
@@ -302,6 +309,39 @@ def test_seam_is_between_characters(ids: tuple[int, ...], seam: Seam) -> None:
     params = SamplingParams(max_tokens=9, guide=GUIDE)
     journal = Journal(1, "t", 0, [0], params, emitted=list(ids))
     assert seam_of(journal, Vocabulary.from_table(table)) == seam
+
+
+@pytest.mark.parametrize("most", [9, 2])
+def test_characters_that_went_out_are_spelt_by_other_ids(most: int) -> None:
+    """Where there is room for these ids and one more."""
+    words = [*(letter.encode() for letter in LETTERS), b"bc\xc3"]
+    table = TokenTable(b"".join(words), pack_ids([len(word) for word in words]), ())
+    params = SamplingParams(max_tokens=most, guide=GUIDE)
+    journal = Journal(1, "t", 0, [0], params, emitted=[0, 26])
+    done: list[str] = []
+    choice: Any = SimpleNamespace(
+        journal=journal,
+        session=None,
+        pipeline=SimpleNamespace(forget_partial=lambda: done.append("forgotten")),
+    )
+    custody: Any = SimpleNamespace(fail=lambda *_, **__: done.append("failed"))
+    vocabulary = Vocabulary.from_table(table)
+    prep = AlphabetPrep()
+    resumer = GuideResumer(prep, lambda: vocabulary, custody, lambda: done.append("done"))
+
+    async def scene() -> None:
+        resumer.attend(choice)
+        await turns()
+        resumer.check()
+
+    asyncio.run(scene())
+    if most == 9:
+        assert done == ["forgotten", "done"]
+        assert journal.emitted == [0, 1, 2]
+        assert prep.resumed == ["abc"]
+        assert not journal.needs_rest
+    else:
+        assert done == ["failed", "done"]
 
 
 @pytest.mark.parametrize(("kind", "tries"), [("overloaded", 3), ("invalid_request", 1)])
