@@ -196,7 +196,7 @@ HOSTILE: list[dict[str, Any]] = [
     {"guided_regex": "(?<=a)b"},
     {"guided_regex": "[abc"},
     {"guided_json": '{"a":' * 20_000 + "1" + "}" * 20_000},
-    {"guided_grammar": "root ::= " + " ".join(["[a-z]{0,400}"] * 60)},
+    {"guided_grammar": "root ::= " + "|".join(f'[^a]{{0,{n}}}"x{n}"' for n in range(60, 260))},
     {"guided_grammar": "root ::= (((((("},
     {"response_format": {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}},
 ]
