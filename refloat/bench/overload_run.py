@@ -16,7 +16,7 @@ from refloat.bench.run import BenchPlan
 
 GOAL_OF_BEST = 0.95
 GOAL_FAIR = 2.0
-_BLOCKS = 120
+_REAL_BLOCKS, _SCRIPTED_BLOCKS = 120, 360
 #: Tokens of a block on CPU, and of the scripted engine's.
 _REAL_BLOCK, _SCRIPTED_BLOCK = 32, 16
 _PROMPT, _LEAST, _MOST = 64, 16, 160
@@ -94,25 +94,27 @@ def intrusion_row(result: Intrusion) -> Row:
 
 
 def _real(plan: BenchPlan) -> Subject:
-    model = _crowded({"model": str(plan.folder), "device": plan.device})
+    model = _crowded({"model": str(plan.folder), "device": plan.device}, _REAL_BLOCKS)
     questions = token_questions("bench", _PROMPT, _LEAST, _MOST, _VOCABULARY)
     mean = _PROMPT + (_LEAST + _MOST) // 2
-    return Subject(plan.folder.name, model, questions, mean, _BLOCKS * _REAL_BLOCK)
+    return Subject(plan.folder.name, model, questions, mean, _REAL_BLOCKS * _REAL_BLOCK)
 
 
 def _scripted() -> Subject:
-    model = _crowded({"model": "scripted", "engine_options": {"step_s": _SCRIPTED_STEP_S}})
+    model = _crowded(
+        {"model": "scripted", "engine_options": {"step_s": _SCRIPTED_STEP_S}}, _SCRIPTED_BLOCKS
+    )
     questions = repeat_questions("bench", _LEAST, _MOST, 600)
     what = "scripted, lengths unknown"
-    return Subject(what, model, questions, _SCRIPTED_TOKENS, _BLOCKS * _SCRIPTED_BLOCK)
+    return Subject(what, model, questions, _SCRIPTED_TOKENS, _SCRIPTED_BLOCKS * _SCRIPTED_BLOCK)
 
 
-def _crowded(model: dict[str, Any]) -> dict[str, Any]:
+def _crowded(model: dict[str, Any], blocks: int) -> dict[str, Any]:
     """As many slots as the engine has, so that blocks alone decide; prompts are all different."""
     return {
         **model,
         "name": "bench",
-        "num_kv_blocks": _BLOCKS,
+        "num_kv_blocks": blocks,
         "max_num_seqs": 256,
         "enable_prefix_caching": False,
         "max_queue": 5000,
