@@ -31,7 +31,7 @@ class SchemaBuilder:
         self._kinds: dict[str, Callable[[Schema, Path], Node]] = {
             "object": lambda schema, path: objects.object_node(self, schema, path),
             "array": lambda schema, path: arrays.array_node(self, schema, path),
-            "string": strings.string_node,
+            "string": lambda schema, path: strings.string_node(self, schema, path),
             "integer": numbers.integer_node,
             "number": numbers.number_node,
             "boolean": lambda _schema, _path: json_text.BOOLEAN,
@@ -60,11 +60,17 @@ class SchemaBuilder:
         finally:
             self._depth -= 1
 
+    def new_rule(self) -> Reference:
+        """A rule that is made later."""
+        name = f"{self._prefix}part{len(self.rules) + 1}"
+        self.rules[name] = NEVER
+        return Reference(name)
+
     def add_rule(self, node: Node) -> Node:
         """A rule of its own for something that is mentioned more than once."""
-        name = f"{self._prefix}part{len(self.rules) + 1}"
-        self.rules[name] = node
-        return Reference(name)
+        rule = self.new_rule()
+        self.rules[rule.name] = node
+        return rule
 
     def _node(self, schema: Any, path: Path) -> Node:
         if schema is True:

@@ -4,7 +4,7 @@ Of a character that JSON can write in several ways, patterns allow one: itself, 
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refloat.grammar.errors import GrammarError
 from refloat.grammar.json_text import CHAR, QUOTE, SHORT_ESCAPES, STRING, spelled
@@ -24,11 +24,23 @@ from refloat.grammar.nodes import (
     sequence,
 )
 from refloat.grammar.regex import alternatives
+from refloat.grammar.schema.automaton import held_together
 from refloat.grammar.schema.formats import FORMATS
 from refloat.grammar.schema.keywords import Path, bounds
 
+if TYPE_CHECKING:
+    from refloat.grammar.schema.builder import SchemaBuilder
+
 ANY = char_class(((0, LAST_CHAR),))
 """Any character; in quotes, however it is written."""
+
+
+class _Wanted(NamedTuple):
+    """What is asked of a text."""
+
+    patterns: list[Node]
+    least: int
+    most: int | None
 
 
 class _Lengths(NamedTuple):
@@ -36,43 +48,54 @@ class _Lengths(NamedTuple):
     most: int | None
 
 
-def string_node(schema: Mapping[str, Any], path: Path) -> Node:
+def string_node(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path) -> Node:
     """What the keywords of strings allow, in quotes. Raises `GrammarError`."""
-    inner = _as_json(text_node(schema, path))
+    wanted = _wanted(schema, path)
+    node = _plain(wanted, path)
+    if node is None:
+        lengths = (wanted.least, wanted.most)
+        inner, rules = held_together(wanted.patterns, lengths, builder.new_rule, _class_as_json)
+        builder.rules |= rules
+    else:
+        inner = _as_json(node)
     return STRING if inner == repeat(CHAR) else sequence(QUOTE, inner, QUOTE)
 
 
 def text_node(schema: Mapping[str, Any], path: Path) -> Node:
     """What the keywords of strings allow, as plain text. Raises `GrammarError`."""
+    node = _plain(_wanted(schema, path), path)
+    if node is None:
+        raise GrammarError("pattern and format or length together are not supported here", path)
+    return node
+
+
+def _plain(wanted: _Wanted, path: Path) -> Node | None:
+    """The node, if that is simple."""
+    if not wanted.patterns:
+        return repeat(ANY, wanted.least, wanted.most)
+    if len(wanted.patterns) > 1:
+        return None
+    return _of_length(wanted.patterns[0], wanted, path)
+
+
+def _wanted(schema: Mapping[str, Any], path: Path) -> _Wanted:
     least, most = bounds(schema, "minLength", "maxLength", path)
-    pattern, key = _pattern(schema, path)
-    if pattern is None:
-        return repeat(ANY, least, most)
-    try:
-        node = _searched(pattern) if key == "pattern" else _whole(pattern)
-    except GrammarError as error:
-        raise GrammarError(error.message, (*path, key)) from None
-    return _of_length(node, _Lengths(least, most), path)
-
-
-def _pattern(schema: Mapping[str, Any], path: Path) -> tuple[str | None, str]:
-    """The regular expression that holds, and the keyword that it comes from."""
     pattern, name = schema.get("pattern"), schema.get("format")
+    patterns: list[Node] = []
     if name is not None and (not isinstance(name, str) or name not in FORMATS):
         known = ", ".join(FORMATS)
         raise GrammarError(f"this format is not supported; there are {known}", (*path, "format"))
     known_format = None if name is None else FORMATS[name]
-    if pattern is None:
-        return known_format, "format"
-    if not isinstance(pattern, str):
-        raise GrammarError("a pattern is text", (*path, "pattern"))
     if known_format is not None:
-        raise GrammarError("pattern and format together are not supported", (*path, "format"))
-    return pattern, "pattern"
-
-
-def _whole(pattern: str) -> Node:
-    return choice(*(node for _, node, _ in alternatives(pattern)))
+        patterns.append(choice(*(node for _, node, _ in alternatives(known_format))))
+    if pattern is not None:
+        if not isinstance(pattern, str):
+            raise GrammarError("a pattern is text", (*path, "pattern"))
+        try:
+            patterns.append(_searched(pattern))
+        except GrammarError as error:
+            raise GrammarError(error.message, (*path, "pattern")) from None
+    return _Wanted(patterns, least, most)
 
 
 def _searched(pattern: str) -> Node:
@@ -85,8 +108,8 @@ def _searched(pattern: str) -> Node:
     return choice(*options)
 
 
-def _of_length(node: Node, wanted: _Lengths, path: Path) -> Node:
-    """The words of a node that are neither too short nor too long."""
+def _of_length(node: Node, wanted: _Wanted, path: Path) -> Node | None:
+    """The words of a node that are neither too short nor too long, if that is simple."""
     found = _lengths(node)
     if found.least >= wanted.least and _within(found.most, wanted.most):
         return node
@@ -96,7 +119,7 @@ def _of_length(node: Node, wanted: _Lengths, path: Path) -> Node:
         if limits and min(limits) < least:
             raise GrammarError("no text is allowed by both pattern and length", path)
         return repeat(node.node, least, min(limits, default=None))
-    raise GrammarError("a length beside this pattern or format is not supported", path)
+    return None
 
 
 def _within(most: int | None, limit: int | None) -> bool:
@@ -137,7 +160,7 @@ def _as_json(node: Node) -> Node:
         case Literal(text):
             return sequence(*map(spelled, text))
         case CharClass():
-            return CHAR if node == ANY else _class_as_json(node)
+            return _class_as_json(node)
         case Sequence(parts):
             return sequence(*map(_as_json, parts))
         case Choice(options):
@@ -150,6 +173,8 @@ def _as_json(node: Node) -> Node:
 
 def _class_as_json(node: CharClass) -> Node:
     """Control characters only as far as they have a short escape."""
+    if node == ANY:
+        return CHAR
     plain = [piece for first, last in node.ranges for piece in _plain_pieces(first, last)]
     letters = "".join(letter for char, letter in SHORT_ESCAPES.items() if char in node)
     escaped = (sequence(Literal("\\"), chars(letters)),) if letters else ()
