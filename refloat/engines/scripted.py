@@ -160,11 +160,12 @@ class ScriptedEngine:
             time.sleep(seconds)
         if prefilled and options.spin_s:
             _spin(options.spin_s)
+        used_blocks = self._used_blocks  # as the real one says it: from before what ended is freed
         for output in outputs:
             if output.ended is not None:
                 ended = self._sequences.pop(RequestKey(output.generation, output.attempt))
                 self._used_blocks -= ended.blocks
-        return StepResult(outputs, self._used_blocks)
+        return StepResult(outputs, used_blocks)
 
     def cancel(self, key: RequestKey) -> None:
         if sequence := self._sequences.get(key):
