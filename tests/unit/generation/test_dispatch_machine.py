@@ -5,7 +5,8 @@ session; and nothing held once everybody is through.
 
 import asyncio
 
-from hypothesis import Phase, settings
+import pytest
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -260,12 +261,20 @@ class HybridMachine(Machine):
 
 
 # Shrinking would take minutes; forty steps can be read as they are.
-SETTINGS = settings(max_examples=60, stateful_step_count=40, deadline=None, phases=[Phase.generate])
+SETTINGS = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow],
+)
 
 
+@pytest.mark.timeout(300)
 def test_anything_in_any_order_ends_well() -> None:
     run_state_machine_as_test(Machine, settings=SETTINGS)
 
 
+@pytest.mark.timeout(300)
 def test_anything_in_any_order_on_a_hybrid_engine_ends_well() -> None:
     run_state_machine_as_test(HybridMachine, settings=SETTINGS)

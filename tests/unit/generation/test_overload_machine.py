@@ -155,6 +155,7 @@ def bounds(examples: int) -> settings:
     )
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("machine", [OverloadMachine, HybridOverloadMachine])
 def test_overload_in_any_order_never_exhausts_the_engine(
     machine: type[OverloadMachine],
@@ -163,6 +164,7 @@ def test_overload_in_any_order_never_exhausts_the_engine(
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("machine", [OverloadMachine, HybridOverloadMachine])
 def test_overload_of_a_hundred_thousand_steps_never_exhausts_the_engine(
     machine: type[OverloadMachine],

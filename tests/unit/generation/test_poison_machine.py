@@ -3,6 +3,7 @@ convicted; a poisonous choice ends at most four workers, and is convicted if its
 that the machine of `test_dispatch_machine.py` demands.
 """
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule, run_state_machine_as_test
 
@@ -106,5 +107,6 @@ class PoisonMachine(Machine):
                 ), "it got past the token that ends a worker"
 
 
+@pytest.mark.timeout(300)
 def test_poison_among_anything_in_any_order_is_the_only_one_convicted() -> None:
     run_state_machine_as_test(PoisonMachine, settings=SETTINGS)
