@@ -30,6 +30,7 @@ SCHEMA: dict[str, Any] = {
 }
 FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "schema": SCHEMA}}
 SEEDS = 8
+_TRIES = 4
 #: Marks of prompts whose worker is killed, and before which of their tokens.
 KILLED = {0: (1, 9), 1: (4, 16), 2: (12,)}
 
@@ -213,6 +214,9 @@ def test_hostile_grammars_are_refused_and_hurt_nobody(server: Server) -> None:
         ]
         for fields in HOSTILE:
             answer = chat(client, **fields)
+            for _ in range(_TRIES):  # 503: this machine was too busy to find out
+                if answer.status == 503:
+                    answer = chat(client, **fields)
             assert answer.status == 400, (str(fields)[:80], answer.body)
             error = answer.json()["error"]
             assert error["type"] == "invalid_request_error"
