@@ -324,7 +324,11 @@ def test_characters_that_went_out_are_spelt_by_other_ids(most: int) -> None:
         session=None,
         pipeline=SimpleNamespace(forget_partial=lambda: done.append("forgotten")),
     )
-    custody: Any = SimpleNamespace(fail=lambda *_, **__: done.append("failed"))
+
+    def fail(*_: Any, **__: Any) -> None:
+        done.append("failed")
+
+    custody: Any = SimpleNamespace(fail=fail)
     vocabulary = Vocabulary.from_table(table)
     prep = AlphabetPrep()
     resumer = GuideResumer(prep, lambda: vocabulary, custody, lambda: done.append("done"))
