@@ -158,7 +158,7 @@ def test_grammar_and_parser_agree(bench: Any, family: str) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_grammar_and_parser_agree_at_length(bench: Any, family: str) -> None:
-    check_family(bench, family, range(100, 600))
+    check_family(bench, family, range(100, 300))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
