@@ -173,7 +173,7 @@ def test_named_call_is_the_one_that_is_made_in_every_dialect(server: Server) -> 
         message = client.post("/v1/messages", {**said, "tool_choice": choice}).json()
         assert message["stop_reason"] == "tool_use", message
         assert message["content"][0]["name"] == "leave"
-    flat = [{"type": "function", "name": "leave", "parameters": {"properties": {}}}]
+    flat: list[Any] = [{"type": "function", "name": "leave", "parameters": {"properties": {}}}]
     said = {"model": "tiny", "input": "Bye", "reasoning": {"effort": "none"}, "tools": flat,
             "parallel_tool_calls": False}  # fmt: skip
     for choice in ("required", {"type": "function", "name": "leave"}):
