@@ -12,10 +12,12 @@ ROOT = Path(__file__).parents[1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A long version takes as long as it takes, whatever its short one is allowed."""
+    """A long version takes as long as it takes, whatever its short one is allowed. What has to be
+    fetched comes first, in one process: the others have time enough without it."""
     for item in items:
         if item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.timeout(0), append=False)
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, ("smollm2", "fetches"))))
 
 
 @pytest.fixture(scope="session", autouse=True)

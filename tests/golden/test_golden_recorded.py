@@ -13,6 +13,7 @@ from tests.golden.templates import NUMBER, real_templates
 RECORD = Path(__file__).parents[1] / "data" / "golden_renderings.json"
 
 
+@pytest.mark.fetches
 @pytest.mark.timeout(400)
 def test_real_templates_render_as_the_reference_did(
     shared_home: Path, monkeypatch: pytest.MonkeyPatch

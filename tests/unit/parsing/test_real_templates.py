@@ -43,7 +43,7 @@ EXPECTED = {
     "minicpm": 1,
 }
 
-pytestmark = pytest.mark.timeout(400)  # for the first fetch
+pytestmark = [pytest.mark.fetches, pytest.mark.timeout(400)]  # the first fetch takes long
 
 
 @pytest.fixture(scope="module")
