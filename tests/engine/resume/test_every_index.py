@@ -94,8 +94,8 @@ def test_text_is_identical_for_each_index_alone(tmp_path: Path) -> None:
             assert cuts(two, killed.request_id) == [at]
 
 
+@pytest.mark.soak
 @pytest.mark.smollm2
-@pytest.mark.timeout(900)
 def test_default_model_goes_on_with_the_same_text(smollm2_folder: Path, tmp_path: Path) -> None:
     """A sample, since a rebuild takes seconds. The fault used up, the same request is undisturbed. The
     id 20 is an ordinary one there."""
