@@ -3,7 +3,7 @@
 Nodes are immutable and compared by value. The functions keep what they make flat.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -55,7 +55,8 @@ class Reference(msgspec.Struct, frozen=True):
     name: str
 
 
-Node = Literal | CharClass | Sequence | Choice | Repeat | Reference
+Leaf = Literal | CharClass | Reference
+Node = Leaf | Sequence | Choice | Repeat
 
 EMPTY = Sequence(())
 NEVER = Choice(())
@@ -126,6 +127,19 @@ def repeat(node: Node, least: int = 0, most: int | None = None) -> Node:
     if least == most == 1:
         return node
     return Repeat(node, least, most)
+
+
+def with_leaves(node: Node, change: Callable[[Leaf], Node]) -> Node:
+    """A node of the same build, with what `change` makes of each leaf in its place."""
+    match node:
+        case Sequence(parts):
+            return sequence(*(with_leaves(part, change) for part in parts))
+        case Choice(options):
+            return choice(*(with_leaves(option, change) for option in options))
+        case Repeat(inner, least, most):
+            return repeat(with_leaves(inner, change), least, most)
+        case Literal() | CharClass() | Reference():
+            return change(node)
 
 
 def _without_surrogates(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -14,7 +14,7 @@ from refloat.prep.jobs import JobRunner
 from refloat.prep.opening import open_model
 from refloat.prep.outlet import Outlet
 from refloat.prep.trial.desk import TrialDesk
-from refloat.wire.child import PREP_OOM_SCORE, leave_out_converter, report, settle
+from refloat.wire.child import PREP_OOM_SCORE, report, settle
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.frame import FrameError
 from refloat.wire.messages import PROTOCOL_VERSION, Hello
@@ -60,7 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _serve(link_fd: int) -> ChildExit:
     has_parent = settle(PROGRAM, oom_score=PREP_OOM_SCORE)
-    leave_out_converter()
     pipe: Pipe[ToPrep] = Pipe(link_fd, ToPrep)
     if not has_parent or pipe.is_abandoned():
         return ChildExit.ORPHANED

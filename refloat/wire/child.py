@@ -25,6 +25,7 @@ def settle(name: str, *, oom_score: int = WORKER_OOM_SCORE, stdout_fd: int | Non
     the OOM score or to set the name is reported and borne.
     """
     parent = os.getppid()
+    leave_out_converter()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         report(name, f"no parent-death signal: errno {ctypes.get_errno()}")
@@ -42,7 +43,7 @@ def settle(name: str, *, oom_score: int = WORKER_OOM_SCORE, stdout_fd: int | Non
 
 def leave_out_converter() -> None:
     """Let `import openvino` do without its model converter, which it takes in if it is there: with the
-    telemetry client that comes along, a third of what the import costs, in each worker that is started
+    telemetry client that comes along, a third of what the import costs, in each child that is started
     because another was lost. Nothing of ours converts with it."""
     sys.modules["openvino.tools.ovc"] = None  # pyright: ignore[reportArgumentType] # means "not there"
 

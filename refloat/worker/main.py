@@ -16,7 +16,7 @@ from refloat.engines.base import Engine, LoadError
 from refloat.engines.engine_text import load_error
 from refloat.engines.faulty import FaultHooks
 from refloat.engines.registry import build_engine
-from refloat.wire.child import leave_out_converter, settle
+from refloat.wire.child import settle
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.faults import FaultKind
 from refloat.wire.frame import FrameError
@@ -67,7 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _serve(link_fd: int, progress_fd: int) -> ChildExit:
     has_parent = settle("refloat-worker")
-    leave_out_converter()
     pipe: Pipe[ToWorker] = Pipe(link_fd, ToWorker)
     if not has_parent or pipe.is_abandoned():
         return ChildExit.ORPHANED

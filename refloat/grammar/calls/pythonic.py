@@ -8,18 +8,17 @@ from refloat.grammar.errors import GrammarError
 from refloat.grammar.json_text import CHAR_ESCAPES, STRING
 from refloat.grammar.nodes import (
     CharClass,
-    Choice,
+    Leaf,
     Literal,
     Node,
     Reference,
-    Repeat,
-    Sequence,
     all_but,
     chars,
     choice,
     optional,
     repeat,
     sequence,
+    with_leaves,
 )
 from refloat.grammar.schema.objects import Member, in_order
 
@@ -58,19 +57,17 @@ def pythonic_call(tool: Tool) -> Node:
 
 def as_python(node: Node) -> Node:
     """JSON text as Python reads it: a slash has no escape."""
-    match node:
+    return with_leaves(node, _leaf)
+
+
+def _leaf(leaf: Leaf) -> Node:
+    match leaf:
         case CharClass():
-            return chars('"\\bfnrt') if node == CHAR_ESCAPES else node
-        case Sequence(parts):
-            return sequence(*map(as_python, parts))
-        case Choice(options):
-            return choice(*map(as_python, options))
-        case Repeat(inner, least, most):
-            return repeat(as_python(inner), least, most)
+            return chars('"\\bfnrt') if leaf == CHAR_ESCAPES else leaf
         case Literal(text):
             return _literal(text)
         case Reference():
-            return choice(node, _QUOTED) if node == STRING else node
+            return choice(leaf, _QUOTED) if leaf == STRING else leaf
 
 
 def _literal(text: str) -> Node:

@@ -5,18 +5,17 @@ from collections.abc import Iterable, Mapping
 from refloat.grammar.errors import GrammarError
 from refloat.grammar.nodes import (
     CharClass,
-    Choice,
+    Leaf,
     Literal,
     Node,
     Reference,
-    Repeat,
-    Sequence,
     all_but,
     chars,
     choice,
     optional,
     repeat,
     sequence,
+    with_leaves,
 )
 
 _CDATA_PLAIN = all_but(((0x5D, 0x5D),))
@@ -64,20 +63,18 @@ def without(node: Node, banned: str, spelling: Mapping[str, str] | None = None) 
 
     Where a literal has one, `spelling` says how else it is written. Raises `GrammarError` if not so.
     """
-    match node:
-        case Literal(text):
-            return Literal("".join(_spelled(char, banned, spelling or {}) for char in text))
-        case CharClass(ranges):
-            outside = all_but(ranges).ranges
-            return all_but((*outside, *chars(banned).ranges))
-        case Sequence(parts):
-            return sequence(*(without(part, banned, spelling) for part in parts))
-        case Choice(options):
-            return choice(*(without(option, banned, spelling) for option in options))
-        case Repeat(inner, least, most):
-            return repeat(without(inner, banned, spelling), least, most)
-        case Reference():
-            return node
+
+    def change(leaf: Leaf) -> Node:
+        match leaf:
+            case Literal(text):
+                return Literal("".join(_spelled(char, banned, spelling or {}) for char in text))
+            case CharClass(ranges):
+                outside = all_but(ranges).ranges
+                return all_but((*outside, *chars(banned).ranges))
+            case Reference():
+                return leaf
+
+    return with_leaves(node, change)
 
 
 def _spelled(char: str, banned: str, spelling: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from refloat.grammar.nodes import (
     LAST_CHAR,
     CharClass,
     Choice,
+    Leaf,
     Literal,
     Node,
     Reference,
@@ -22,6 +23,7 @@ from refloat.grammar.nodes import (
     choice,
     repeat,
     sequence,
+    with_leaves,
 )
 from refloat.grammar.regex import alternatives
 from refloat.grammar.schema.automaton import held_together
@@ -156,19 +158,17 @@ def _most(mosts: list[int | None]) -> int:
 
 def _as_json(node: Node) -> Node:
     """The text of a node as it stands between a JSON string's quotes."""
-    match node:
+    return with_leaves(node, _leaf_as_json)
+
+
+def _leaf_as_json(leaf: Leaf) -> Node:
+    match leaf:
         case Literal(text):
             return sequence(*map(spelled, text))
         case CharClass():
-            return _class_as_json(node)
-        case Sequence(parts):
-            return sequence(*map(_as_json, parts))
-        case Choice(options):
-            return choice(*map(_as_json, options))
-        case Repeat(inner, least, most):
-            return repeat(_as_json(inner), least, most)
+            return _class_as_json(leaf)
         case Reference():
-            return node
+            return leaf
 
 
 def _class_as_json(node: CharClass) -> Node:

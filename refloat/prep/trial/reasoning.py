@@ -39,17 +39,19 @@ def _states(mark: str, prefix: str) -> dict[str, Node]:
     rules: dict[str, Node] = {}
     for seen in range(len(mark)):
         ways: list[Node] = []
+        others = ""
         for char in sorted(set(mark)):
             following = _seen(mark, mark[:seen] + char)
+            if not following:
+                others += char
+                continue
             rest = EMPTY if following == len(mark) else Reference(f"{prefix}{following}")
-            if following:
-                ways.append(sequence(Literal(char), rest))
-        others = [char for char in sorted(set(mark)) if not _seen(mark, mark[:seen] + char)]
+            ways.append(sequence(Literal(char), rest))
         outside = all_but([(ord(char), ord(char)) for char in set(mark)])
         start = Reference(f"{prefix}0")
         ways.append(sequence(outside, start))
         if others:
-            ways.append(sequence(chars("".join(others)), start))
+            ways.append(sequence(chars(others), start))
         rules[f"{prefix}{seen}"] = choice(*ways)
     return rules
 
