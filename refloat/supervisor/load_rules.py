@@ -60,6 +60,8 @@ class Refused(NamedTuple):
     """Not unless something else on the machine ends."""
 
     reason: str
+    is_hopeless: bool = False
+    """Not even then."""
 
 
 Answer = Granted | Waiting | Refused
@@ -85,7 +87,7 @@ def decide(
     if device_left is not None:
         device_left -= sum(entry.device_bytes for entry in loading if entry.device == device)
     if hopeless := _hopeless(need, figures):
-        return Refused(hopeless)
+        return Refused(hopeless, is_hopeless=True)
     if len(loading) < len(before):
         first = next(entry for entry in before if not entry.is_granted)
         return Waiting(f"waits for another load: that of {first.model!r} comes first")

@@ -61,6 +61,8 @@ class Loading:
         """Of the last worker that was told to load."""
         self._reserved: int | None = None
         self._asked_s = float("-inf")
+        self._proved_rungs: set[int] = set()
+        """Of the ladder, on which a worker was ready once."""
         self.spec = source.current
         """What the last worker that was told to load was told."""
         self.waits_for: str | None = None
@@ -116,6 +118,11 @@ class Loading:
                 self._on_change()
         return self.refusal
 
+    def proved(self) -> None:
+        """The worker is ready: what it needed was there once, and may be again."""
+        self._proved_rungs.add(self.spec.rung)
+        self.over()
+
     def over(self) -> None:
         """The worker is ready, or gone: nothing is reserved for it any more."""
         self._child, self.waits_for = None, None
@@ -137,6 +144,11 @@ class Loading:
             case Waiting(reason):
                 self._reserved = child.pid
                 self._wait(reason)
+                return None
+            case Refused(reason, False) if spec.rung in self._proved_rungs:
+                # Somebody has taken what the last one left. Its generations would be lost by a
+                # refusal; so long as it waits they have the time that they are held anyway.
+                self._wait(f"waits for memory: it {reason}")
                 return None
             case Refused(reason):
                 self.refusal = Fault(FaultKind.OUT_OF_MEMORY, f"the model {reason}")

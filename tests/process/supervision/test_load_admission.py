@@ -177,6 +177,29 @@ def test_load_that_cannot_fit_is_refused_with_figures_and_not_tried_in_a_loop(
     run(scenario)
 
 
+def test_rebuild_that_finds_its_memory_taken_waits_until_it_is_free_again(
+    supervise: Supervise, host: Host
+) -> None:
+    """What it held was there a moment ago, and its generations are held meanwhile."""
+
+    async def scenario() -> None:
+        async with supervise(config=scripted(), gate=host.gate(), weights_bytes=6 * GB) as world:
+            await world.until_ready()
+            host.free_gb = 4.0
+            os.kill(world.pid, signal.SIGKILL)
+            await world.until(lambda: world.snapshot.reason == _TAKEN)
+            assert world.snapshot.availability is Availability.RECOVERING
+            host.free_gb = 10.0
+            await world.until_ready(times=2)
+            assert world.snapshot.reason is None
+            assert world.snapshot.restarts == {FaultKind.DEATH: 1}
+
+    run(scenario)
+
+
+_TAKEN = "waits for memory: it needs 6.0 GB of host memory, 3.9 GB are free"
+
+
 def test_cache_larger_than_what_is_free_is_reduced_and_health_says_so(
     supervise: Supervise, host: Host
 ) -> None:

@@ -62,7 +62,8 @@ def test_load_that_does_not_fit_is_refused_with_figures() -> None:
 
 def test_load_larger_than_the_machine_is_refused_even_while_others_load() -> None:
     answer = decide(need(40), "CPU", [entry(1)], figures(8), [0])
-    assert answer == Refused("needs 40.0 GB of host memory, 32.0 GB is all there is")
+    reason = "needs 40.0 GB of host memory, 32.0 GB is all there is"
+    assert answer == Refused(reason, is_hopeless=True)
 
 
 def test_load_waits_for_one_beside_which_it_does_not_fit_and_says_so() -> None:
