@@ -1,14 +1,28 @@
 """Responses by their ids: those under way, and where ended ones are kept."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 from refloat.api.responses.database import StoredResponse
 from refloat.api.responses.store import ResponseStore
+from refloat.api.responses.told import Told
 from refloat.api.schema.responses_answers import ResponseAnswer
 
-if TYPE_CHECKING:
-    from refloat.api.responses.encode import ResponsesEncoder
+
+class UnderWay(Protocol):
+    """A response that has not ended."""
+
+    answer_id: str
+    tenant: str
+    told: Told
+
+    def present(self) -> ResponseAnswer:
+        """The response as it is now."""
+        ...
+
+    def cancel(self) -> ResponseAnswer:
+        """End its generation; whoever reads it is told."""
+        ...
 
 
 class ResponseDesk:
@@ -16,29 +30,29 @@ class ResponseDesk:
 
     def __init__(self, store: ResponseStore | None) -> None:
         self.store = store
-        self._under_way: WeakValueDictionary[str, ResponsesEncoder] = WeakValueDictionary()
-        """An encoder lives as long as its request."""
+        self._under_way: WeakValueDictionary[str, UnderWay] = WeakValueDictionary()
+        """Its encoder, which lives as long as the request."""
 
     @property
     def keeps(self) -> bool:
         """Whether answers can be asked for again at all."""
         return self.store is not None
 
-    def note(self, encoder: "ResponsesEncoder") -> None:
+    def note(self, encoder: UnderWay) -> None:
         """A response is under way."""
         self._under_way[encoder.answer_id] = encoder
 
-    def forget(self, encoder: "ResponsesEncoder") -> None:
+    def forget(self, encoder: UnderWay) -> None:
         """It has ended."""
         if self._under_way.get(encoder.answer_id) is encoder:
             del self._under_way[encoder.answer_id]
 
-    def find(self, tenant: str, response_id: str) -> "ResponsesEncoder | None":
+    def find(self, tenant: str, response_id: str) -> UnderWay | None:
         """The tenant's response of that id, if it is under way."""
         found = self._under_way.get(response_id)
         return found if found is not None and found.tenant == tenant else None
 
-    def put(self, encoder: "ResponsesEncoder", answer: ResponseAnswer, body: bytes) -> None:
+    def put(self, encoder: UnderWay, answer: ResponseAnswer, body: bytes) -> None:
         """It has ended with this; kept if its caller did not say otherwise."""
         self.forget(encoder)
         told = encoder.told

@@ -10,7 +10,7 @@ from refloat.api.encoder import WAITING, answer_id, named_sse
 from refloat.api.errors import ROWS
 from refloat.api.fold import Fold, FoldedCall, FoldedChoice, FoldedReasoning, FoldedText, Stretch
 from refloat.api.responses.desk import ResponseDesk
-from refloat.api.responses.translate import Told
+from refloat.api.responses.told import Told
 from refloat.api.schema.responses_answers import (
     CallItem,
     Incomplete,

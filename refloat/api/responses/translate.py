@@ -1,7 +1,6 @@
 """A `/responses` body becomes the one internal request, with what was said before it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -10,6 +9,7 @@ from refloat.api.caller import Caller, deadline_s, retention_of
 from refloat.api.errors import invalid
 from refloat.api.responses.database import StoredResponse
 from refloat.api.responses.desk import ResponseDesk
+from refloat.api.responses.told import Told
 from refloat.api.schema.decode import decode_body
 from refloat.api.schema.responses import (
     RESPONSES_DECODER,
@@ -25,15 +25,6 @@ from refloat.api.translate import SMALLEST_TOP_P, Order
 from refloat.generation.request import ChatPrompt, GenerationRequest, Sampling
 
 _encode = msgspec.json.Encoder().encode
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What of the body comes back, and what of it is kept."""
-
-    items: bytes
-    store: bool
-    echo: dict[str, Any]
 
 
 async def translate_responses(desk: ResponseDesk, data: bytes, caller: Caller) -> Order:
