@@ -61,6 +61,7 @@ class TrappedEngine:
         self._seen: set[RequestKey] = set()
         self.shared = 0
         """Blocks that newcomers found held by others."""
+        self.steps = 0
 
     def load(self, spec: EngineSpec) -> None: ...
 
@@ -100,6 +101,7 @@ class TrappedEngine:
             sequence.is_cancelled = True
 
     def step(self) -> StepResult:
+        self.steps += 1
         leaving = [s for s in self._sequences.values() if self._may_leave(s)]
         working = [s for s in self._sequences.values() if s not in leaving]
         budget = self.max_batched
