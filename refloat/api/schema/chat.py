@@ -6,7 +6,7 @@ import msgspec
 
 from refloat.api.errors import invalid
 from refloat.api.schema.checks import MAX_COUNT, Range, check_labels, check_ranges
-from refloat.api.schema.decode import check_nesting
+from refloat.api.schema.decode import check_free_form
 from refloat.api.schema.forms import format_wish, guided_wish, wish_of
 from refloat.api.schema.messages import ChatMessage, checked_messages
 from refloat.api.schema.shared import GenerationBody, check_shared
@@ -127,5 +127,5 @@ def template_kwargs(given: dict[str, Any] | None, effort: str | None) -> dict[st
             raise invalid(f"{param} is set by the server and cannot be overridden.", param)
         if not name.isidentifier():
             raise invalid(f"{param} is not a name.", "chat_template_kwargs")
-    check_nesting(given, "chat_template_kwargs")
+    check_free_form(given, "chat_template_kwargs")
     return {**kwargs, **given}

@@ -49,6 +49,17 @@ def check_nesting(value: Any, param: str, limit: int = MAX_NESTING) -> None:
     raise invalid(f"{param} is nested more than {limit} levels deep.", param)
 
 
+def check_free_form(value: Any, param: str) -> None:
+    """Refuse a free-form value that cannot be handed on: too deep, or with whole numbers that do not
+    fit into 64 bits. Raises `ProblemError`."""
+    check_nesting(value, param)
+    level: list[Any] = [value]
+    while level:
+        if any(isinstance(one, int) and not -(2**63) <= one < 2**64 for one in level):
+            raise invalid(f"{param} holds a whole number of more than 64 bits.", param)
+        level = [child for parent in level for child in _children(parent)]
+
+
 def _children(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return cast("dict[str, Any]", value).values()

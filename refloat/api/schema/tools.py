@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from refloat.api.errors import invalid
-from refloat.api.schema.decode import check_nesting
+from refloat.api.schema.decode import check_free_form
 from refloat.api.schema.forms import calls_wish
 from refloat.api.schema.unsupported import CHAT, check_supported
 from refloat.wire.guide import GuideRequest
@@ -67,7 +67,7 @@ def plain_function(
     if description is not None:
         plain["description"] = description
     if parameters is not None:
-        check_nesting(parameters, f"{where}.{schema_field}")
+        check_free_form(parameters, f"{where}.{schema_field}")
         plain["parameters"] = parameters
     return plain
 

@@ -427,6 +427,17 @@ def test_nesting_is_limited_wherever_it_is_free() -> None:
     assert prompt(chat_template_kwargs={"x": nested(90)}).template_kwargs["x"] == nested(90)
 
 
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1])
+def test_number_that_no_message_can_carry_is_refused_by_its_place(number: int) -> None:
+    arguments = {"x": [{"y": number}]}
+    assert problem(chat_template_kwargs=arguments).param == "chat_template_kwargs"
+    parameters = {"type": "object", "properties": {"a": {"maximum": number}}}
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+    assert problem(tools=[tool]).param == "tools[0].function.parameters"
+    largest = {"x": 2**64 - 1, "y": -(2**63)}
+    assert prompt(chat_template_kwargs=largest).template_kwargs == largest
+
+
 def test_counts_are_limited() -> None:
     assert problem(tools=[TOOL] * 513).param == "tools"
     assert problem(messages=[USER] * 10_001).param == "messages"
