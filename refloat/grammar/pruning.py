@@ -53,48 +53,71 @@ def references(node: Node) -> Iterator[str]:
 
 def _productive(rules: Mapping[str, Node]) -> set[str]:
     """Rules that can come to an end."""
-    users: dict[str, list[str]] = {}
-    for name, node in rules.items():
-        for used in references(node):
-            if used not in rules:
-                raise GrammarError(f"there is no rule {used}")
-            users.setdefault(used, []).append(name)
+    for name in (used for node in rules.values() for used in references(node)):
+        if name not in rules:
+            raise GrammarError(f"there is no rule {name}")
     found: set[str] = set()
+    watchers: dict[str, list[str]] = {}
+    """Who is looked at again once a rule is found."""
     waiting = list(rules)
     while waiting:
         name = waiting.pop()
-        if name not in found and _ends(rules[name], found):
+        if name in found:
+            continue
+        missing = _missing(rules[name], found)
+        if missing is None:
             found.add(name)
-            waiting += users.get(name, ())
+            waiting += watchers.pop(name, ())
+        for other in missing or ():
+            watchers.setdefault(other, []).append(name)
     return found
 
 
-def _ends(node: Node, known: set[str]) -> bool:
+def _missing(node: Node, known: set[str]) -> frozenset[str] | None:
+    """Rules without one of which a node has no end; `None`: it has one."""
     match node:
         case Literal():
-            return True
+            return None
         case CharClass(ranges):
-            return bool(ranges)
+            return None if ranges else frozenset()
         case Reference(name):
-            return name in known
+            return None if name in known else frozenset((name,))
         case Sequence(parts):
-            return all(_ends(part, known) for part in parts)
+            for part in parts:
+                if (missing := _missing(part, known)) is not None:
+                    return missing
+            return None
         case Choice(options):
-            return any(_ends(option, known) for option in options)
+            return _missing_of_all(options, known)
         case Repeat():
-            return node.least == 0 or _ends(node.node, known)
+            return None if node.least == 0 else _missing(node.node, known)
+
+
+def _missing_of_all(options: tuple[Node, ...], known: set[str]) -> frozenset[str] | None:
+    every: set[str] = set()
+    for option in options:
+        if (missing := _missing(option, known)) is None:
+            return None
+        every |= missing
+    return frozenset(every)
 
 
 def _without_never(node: Node, known: set[str]) -> Node:
-    if not _ends(node, known):
-        return NEVER
     match node:
+        case Literal():
+            return node
+        case CharClass(ranges):
+            return node if ranges else NEVER
+        case Reference(name):
+            return node if name in known else NEVER
         case Sequence(parts):
-            return sequence(*(_without_never(part, known) for part in parts))
+            inner = [_without_never(part, known) for part in parts]
+            return NEVER if NEVER in inner else sequence(*inner)
         case Choice(options):
-            return choice(*(_without_never(o, known) for o in options if _ends(o, known)))
+            inner = [_without_never(option, known) for option in options]
+            return choice(*(option for option in inner if option != NEVER))
         case Repeat():
             inner = _without_never(node.node, known)
-            return EMPTY if inner == NEVER else repeat(inner, node.least, node.most)
-        case Literal() | CharClass() | Reference():
-            return node
+            if inner != NEVER:
+                return repeat(inner, node.least, node.most)
+            return NEVER if node.least else EMPTY

@@ -17,6 +17,7 @@ from refloat.grammar.nodes import (
     EMPTY,
     NEVER,
     Node,
+    Reference,
     all_but,
     choice,
     optional,
@@ -30,6 +31,7 @@ from refloat.parsing.tags import BLANKS
 MOST_CALLS = 32
 """In one answer."""
 _NAME = re.compile(r"[A-Za-z0-9_.\-/]{1,128}")
+_CALL = Reference("any_call")
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
@@ -93,7 +95,8 @@ def _calls(
                 raise GrammarError(error.message, path) from None
     if not calls:
         raise GrammarError("there is no such tool" if named else "there are no tools")
-    return rules, choice(*calls)
+    rules[_CALL.name] = choice(*calls)
+    return rules, _CALL
 
 
 def _grammar(rules: dict[str, Node]) -> Grammar:

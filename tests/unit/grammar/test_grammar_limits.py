@@ -10,6 +10,7 @@ from refloat.grammar.errors import GrammarError
 from refloat.grammar.json_schema import any_json, from_json_schema
 from refloat.grammar.limits import check_grammar
 from refloat.grammar.regex import from_regex
+from refloat.grammar.tool_calls import tool_calls
 
 
 def _deep(levels: int) -> Any:
@@ -73,3 +74,14 @@ def test_ordinary_grammars_pass() -> None:
     check_grammar(
         from_json_schema({"type": "object", "properties": fields, "required": list(fields)})
     )
+
+
+def test_tools_of_an_agent_are_not_too_many() -> None:
+    """Several calls may follow each other, but each of the tools is there once."""
+    properties = {f"field_{n}": {"type": "string"} for n in range(20)}
+    parameters = {"type": "object", "properties": properties}
+    tools = [
+        {"type": "function", "function": {"name": f"tool_{n}", "parameters": parameters}}
+        for n in range(47)
+    ]
+    check_grammar(tool_calls("hermes", tools))
