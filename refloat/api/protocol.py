@@ -23,6 +23,9 @@ from refloat.wire.problem import Problem, ProblemKind
 MAX_HEAD_BYTES = 64 * 1024
 #: From a request's first byte (or the connection's begin) to the end of its headers.
 HEAD_DEADLINE_S = 30.0
+#: Requests behind one that is being answered, beyond which nothing more is read: also not that the
+#: client has left.
+MAX_PIPELINED = 4
 #: Body bytes that are read and dropped once an answer was complete without them.
 MAX_UNWANTED_BYTES = 64 * 1024 * 1024
 
@@ -90,6 +93,8 @@ class RefloatProtocol(HttpToolsProtocol):
         self._oversized = False
         self._head_timer: asyncio.TimerHandle | None = None
         self._has_begun = False
+        self._served: RequestResponseCycle | None = None
+        """Of the requests on this connection the one that the application has."""
 
     # --- the connection ---------------------------------------------------------------------------
 
@@ -99,10 +104,15 @@ class RefloatProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm_head_timer()
+        self._unset_keepalive_if_required()
+        if self._served is not None and not self._served.response_complete:
+            self._served.disconnected = True  # uvicorn tells the newest alone
+            self._served.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        """What begins no request leaves the keep-alive clock alone, or a byte now and then would hold
+        a connection for ever."""
         parser = cast("httptools.HttpRequestParser | None", self.parser)  # None once it is lost
         if parser is None or self.transport.is_closing():
             return
@@ -121,6 +131,7 @@ class RefloatProtocol(HttpToolsProtocol):
     # --- the parser -------------------------------------------------------------------------------
 
     def on_message_begin(self) -> None:
+        self._unset_keepalive_if_required()
         super().on_message_begin()
         scope = cast("dict[str, Any]", self.scope)
         scope[ABORT] = self.transport.abort
@@ -141,8 +152,11 @@ class RefloatProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return  # comes again, without the offer
         self._disarm_head_timer()
+        self._unset_keepalive_if_required()
         self._stalled_bytes = 0
         super().on_headers_complete()
+        if 0 < len(self.pipeline) <= MAX_PIPELINED:
+            self.flow.resume_reading()
         cast("dict[str, Any]", self.scope)[DIRECT] = ChunkWriter(self.cycle)
 
     def on_body(self, body: bytes) -> None:
@@ -175,6 +189,10 @@ class RefloatProtocol(HttpToolsProtocol):
         start = parser.get_method() + b" " + self.url + b" HTTP/" + version
         self.parser = httptools.HttpRequestParser(self)
         self.data_received(b"\r\n".join([start, *lines, b"", b""]) + rest)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._served = cycle
+        super()._start_asgi_task(cycle, app)
 
     # --- refusing ---------------------------------------------------------------------------------
 

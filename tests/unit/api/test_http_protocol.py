@@ -2,6 +2,7 @@
 
 import json
 import socket
+import struct
 from typing import Any
 
 import pytest
@@ -168,3 +169,33 @@ def test_server_does_not_name_its_software(gateway: Any) -> None:
     headers = Client(gateway.url).get("/v2/health/live").headers
     assert "server" not in headers
     assert headers["date"]
+
+
+def test_client_that_pipelines_and_leaves_takes_all_with_it(gateway: Any) -> None:
+    gateway.generations.says([Delta(0, "a")])
+    data = b'{"model": "m", "stream": true, "messages": [{"role": "user", "content": "x"}]}'
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=DEADLINE_S) as sock:
+        sock.sendall(head % len(data) + data + GET + b"\r\n")
+        assert sock.recv(65536)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert gateway.generations.last.ended.wait(DEADLINE_S)
+    gateway.settle()
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [b"\r\n", b"x"],
+    ids=["an empty line", "a body that nobody reads"],
+)
+def test_used_connection_on_which_no_request_begins_is_closed(
+    monkeypatch: pytest.MonkeyPatch, gateway: Any, rest: bytes
+) -> None:
+    monkeypatch.setattr(gateway.server.config, "timeout_keep_alive", 0.2)
+    request = GET + b"\r\n" if rest.isspace() else b"POST /no HTTP/1.1\r\nContent-Length: 9\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=DEADLINE_S) as sock:
+        sock.sendall(request)
+        assert sock.recv(65536).startswith(b"HTTP/1.1 ")
+        sock.sendall(rest)
+        while sock.recv(65536):
+            pass
