@@ -16,7 +16,7 @@ _MOST = 256
 _QUANTILE = 0.6
 #: What is foreseen for many together is a little longer than what they really need: so their sum, which
 #: scatters, is seldom too small.
-_CAUTION = 0.85
+_CAUTION = 0.9
 _GOLDEN_RATIO = 0.6180339887498949
 
 

@@ -133,12 +133,14 @@ def storm(chance: random.Random, moves: int, *, hybrid: bool) -> Crowd:
 
 def _ask_at_random(crowd: Crowd, chance: random.Random) -> None:
     family = chance.randrange(3)
-    prompt = [(family * 5 + place) % 26 for place in range(chance.randint(1, 12))]
-    prompt += [chance.randrange(26) for _ in range(chance.randrange(4))]
+    is_twin = chance.random() < 0.4  # of others, and at the edge of a block: a trap of its own
+    common = chance.choice([BLOCK, 2 * BLOCK, 3 * BLOCK]) if is_twin else chance.randint(1, 12)
+    prompt = [(family * 5 + place) % 26 for place in range(common)]
+    prompt += [chance.randrange(26) for _ in range(0 if is_twin else chance.randrange(4))]
     crowd.ask(
         prompt,
         chance.randint(1, 24),
-        n=chance.choice([1, 1, 1, 2, 3]),
+        n=chance.choice([1, 2, 3, 4] if is_twin else [1, 1, 1, 2, 3]),
         temperature=chance.choice([0.0, 0.0, 1.0]),
         tenant=chance.choice("abc"),
         priority=chance.choice([0, 0, 0, 1]),

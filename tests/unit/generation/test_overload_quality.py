@@ -10,6 +10,7 @@ import pytest
 from refloat.generation import dispatch
 from refloat.generation.limits import Limits
 from refloat.generation.scheduler import Assignment, Pace, Room, Waiting, decide
+from refloat.generation.session import Session
 from tests.unit.generation.conftest import ENDS_AT
 from tests.unit.generation.overload_stage import OverloadStage
 from tests.unit.generation.trapped_engine import TrappedEngine
@@ -43,6 +44,29 @@ def test_overload_by_answers_of_unknown_length_keeps_the_cache_full() -> None:
             assert steps < 130
         stage.see_everybody_through()
         assert stage.metric("refloat_preemptions_total", why="blocks") < 15
+
+
+def tokens_a_step(clients: int) -> float:
+    """Of so many clients that ask again as soon as they are answered; the cache holds some ten of
+    their requests."""
+    chance = random.Random(7)
+    with crowded(blocks=30, slots=256) as stage:
+
+        def ask() -> Session:
+            return stage.ask([ENDS_AT, chance.randrange(4, 27)], max_tokens=100)
+
+        asked, tokens = [ask() for _ in range(clients)], list[float]()
+        for _ in range(261):
+            tokens.append(stage.metric("refloat_generated_tokens_total"))
+            stage.turn(lag=1)
+            asked = [session if session.terminal is None else ask() for session in asked]
+        return (tokens[260] - tokens[60]) / 200
+
+
+def test_ten_times_the_cache_gives_as_many_tokens_as_the_best_fixed_number_of_clients() -> None:
+    best = max(tokens_a_step(clients) for clients in (10, 12, 15))
+    assert best > 9.8
+    assert tokens_a_step(100) >= 0.95 * best
 
 
 def steps_to_first_token(others: int, prompt: int) -> float:
