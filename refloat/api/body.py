@@ -13,7 +13,7 @@ from refloat.api.facts import Call
 from refloat.wire.problem import ProblemError, ProblemKind
 
 BODY_DEADLINE_S = 60.0
-_CHUNKED_STEP_BYTES = 256 * 1024
+_STEP_BYTES = 256 * 1024
 #: A refused body is read and dropped for so long, so that the client sees the answer and no reset.
 _DRAIN_DEADLINE_S = 5.0
 
@@ -67,9 +67,10 @@ async def read_json_body(
     leases: list[LeasePort] = []
     try:
         if declared:
-            leases.append(budget.reserve(declared))
+            # What has not come is not held: else a few callers who only promise would shut out all.
+            budget.reserve(declared).close()
         async with asyncio.timeout(deadline_s):
-            data = await _read(call.receive, limit, budget, leases, declared or 0)
+            data = await _read(call.receive, min(limit, declared or limit), limit, budget, leases)
     except BaseException as error:
         for lease in leases:
             lease.close()
@@ -96,9 +97,10 @@ async def drain_refused_body(call: Call) -> None:
 
 
 async def _read(
-    receive: Receive, limit: int, budget: BudgetPort, leases: list[LeasePort], leased: int
+    receive: Receive, expected: int, limit: int, budget: BudgetPort, leases: list[LeasePort]
 ) -> bytes:
     data = bytearray()
+    leased = 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
@@ -107,7 +109,7 @@ async def _read(
         if len(data) + len(piece) > limit:
             raise _too_large(limit)
         if len(data) + len(piece) > leased:
-            step = max(_CHUNKED_STEP_BYTES, len(piece))
+            step = max(min(_STEP_BYTES, expected - leased), len(piece))
             leases.append(budget.reserve(step))
             leased += step
         data += piece

@@ -11,6 +11,7 @@ import structlog
 
 from refloat.api.auth import KeyRing, tenant_of_address
 from refloat.testing.client import Client
+from refloat.testing.patience import eventually
 
 DEADLINE_S = 20.0
 CHAT = "/v1/chat/completions"
@@ -281,3 +282,14 @@ def test_body_beyond_the_budget_is_503(gateway_with: Any) -> None:
         assert (answer.status, error_of(answer)["code"]) == (503, "overloaded")
         assert int(answer.headers["retry-after"]) >= 1
     assert Client(gateway.url).post(CHAT, BODY).status == 200
+
+
+def test_body_that_is_only_promised_holds_nothing(gateway_with: Any) -> None:
+    gateway = gateway_with(max_body_bytes=1024 * 1024, memory_budget_bytes=1024 * 1024)
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\nContent-Length: {1024 * 1024}\r\n\r\n["
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=DEADLINE_S) as sock:
+        sock.sendall(head.encode())
+        eventually(lambda: gateway.budget.held_bytes, what="the first byte to be counted")
+        assert Client(gateway.url).post(CHAT, BODY).status == 200
+    gateway.settle()
+    assert gateway.budget.held_bytes == 0
