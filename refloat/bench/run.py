@@ -14,6 +14,10 @@ from refloat.testing.harness import Server
 
 #: Of the paced scripted engine: 200 tokens per second and stream.
 PACED_STEP_S = 0.005
+#: Of each answer of the scripted engine. CPU time is told in hundredths of a second, so that an answer
+#: by itself has to be long to show microseconds.
+_SCRIPTED_TOKENS = 500
+_SCRIPTED_TOKENS_ALONE = 8_000
 
 
 @dataclass(frozen=True)
@@ -96,13 +100,17 @@ def _token_costs(rounds: int, progress: Progress) -> list[report.Row]:
     """With an engine that steps as fast as it can, so that the gateway takes several steps at a time,
     and with one that steps every few milliseconds, so that every token is written by itself."""
     rows: list[report.Row] = []
-    for step_s in (0.0, PACED_STEP_S):
-        model = {"model": "scripted", "engine_options": {"step_s": step_s}}
+    for step_s, alone in ((0.0, _SCRIPTED_TOKENS_ALONE), (PACED_STEP_S, _SCRIPTED_TOKENS)):
+        model = {
+            "model": "scripted",
+            "context_length": 2 * _SCRIPTED_TOKENS_ALONE,
+            "engine_options": {"step_s": step_s},
+        }
         with Server.start(config={"models": [model]}, log_level="info") as server:
-            for streams in (1, 16):
+            for streams, tokens in ((1, alone), (16, _SCRIPTED_TOKENS)):
                 cost = measure.token_cost(
                     server, "scripted",
-                    streams=streams, tokens=500, rounds=rounds, progress=progress,
+                    streams=streams, tokens=tokens, rounds=rounds, progress=progress,
                 )  # fmt: skip
                 rows.append(report.token_cost_row(cost, step_s))
     return rows
