@@ -76,8 +76,10 @@ def _serve(link_fd: int) -> ChildExit:
         return ChildExit.LOAD_FAILED
     runner, ready = opened
     outlet = Outlet(pipe)
-    desk = TrialDesk(_trial_arguments(configure, ready), outlet.answer)
+    is_real = configure.tokenizer == "openvino"
+    desk = TrialDesk(_trial_arguments(configure, ready), outlet.answer, compiles=is_real)
     pipe.send(ready)
+    desk.open()
     return _loop(pipe, runner, outlet, desk)
 
 
@@ -98,7 +100,6 @@ def _open(pipe: Pipe[ToPrep], configure: PrepConfigure) -> tuple[JobRunner, Prep
 def _trial_arguments(configure: PrepConfigure, ready: PrepReady) -> list[str]:
     """What a throw-away child is told of the model."""
     named = {
-        "--tokenizer": configure.tokenizer,
         "--model-path": configure.model_path,
         "--vocab-size": str(ready.vocab_size),
     }

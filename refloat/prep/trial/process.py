@@ -1,23 +1,29 @@
 """One throw-away child as prep holds it: asked, watched against a clock, killed. Decides nothing."""
 
+import math
 import os
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from refloat.prep.trial.messages import Compile, Compiled
 from refloat.prep.trial.program import Trial
 from refloat.wire.frame import FrameError
 from refloat.wire.messages import Hello
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
 from refloat.wire.prep_messages import Guided, PrepRefused
 
-FromTrial = Hello | Guided | PrepRefused
+Job = Trial | Compile
+Answer = Guided | PrepRefused | Compiled
+_FromChild = Hello | Answer
 
 COMMAND = (sys.executable, "-m", "refloat.prep.trial")
 _LOOK_S = 0.02
+#: Processor time; most jobs are done by then.
+_LONG_S = 0.2
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -50,15 +56,8 @@ class TrialProcess:
             )
         finally:
             theirs.close()
-        self._pipe: Pipe[FromTrial] = Pipe(ours.detach(), FromTrial)
+        self._pipe: Pipe[_FromChild] = Pipe(ours.detach(), _FromChild)
         self._has_said_so = False
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether it is known to have come up. Waits for nothing."""
-        if not self._has_said_so:
-            self._has_said_so = isinstance(self._pipe.recv(0), Hello)
-        return self._has_said_so
 
     @property
     def pid(self) -> int:
@@ -68,17 +67,27 @@ class TrialProcess:
     def wait_ready(self, limit_s: float) -> None:
         """Raises `ChildGoneError`, and `TooExpensiveError` if it does not come up in time."""
         if not self._has_said_so:
-            self._heard(time.monotonic() + limit_s, cpu_until_s=None)
+            self._heard(time.monotonic() + limit_s)
             self._has_said_so = True
 
-    def ask(self, job: Trial, *, cpu_s: float, wall_s: float) -> Guided | PrepRefused:
-        """Its answer. Raises `ChildGoneError` and `TooExpensiveError`; it is of no use then."""
+    def ask(
+        self, job: Job, *, cpu_s: float, wall_s: float, takes_long: Callable[[], None]
+    ) -> Answer:
+        """Its answer; `takes_long` is called in between if it is long in coming. Raises
+        `ChildGoneError` and `TooExpensiveError`; it is of no use then."""
         until_s = time.monotonic() + wall_s
+        cpu_from_s = self._cpu_s()
         try:
             self._pipe.send(job)
         except LinkClosedError:
             raise ChildGoneError from None
-        heard = self._heard(until_s, cpu_until_s=self._cpu_s() + cpu_s)
+        try:
+            heard = self._heard(until_s, cpu_until_s=cpu_from_s + _LONG_S)
+        except TooExpensiveError as error:
+            if error.by_clock:
+                raise
+            takes_long()
+            heard = self._heard(until_s, cpu_until_s=cpu_from_s + cpu_s)
         if isinstance(heard, Hello):
             raise ChildGoneError
         return heard
@@ -96,7 +105,7 @@ class TrialProcess:
         self._process.wait()
         self._pipe.close()
 
-    def _heard(self, until_s: float, *, cpu_until_s: float | None) -> FromTrial:
+    def _heard(self, until_s: float, *, cpu_until_s: float = math.inf) -> _FromChild:
         while True:
             try:
                 message = self._pipe.recv(_LOOK_S)
@@ -106,7 +115,7 @@ class TrialProcess:
                 raise ChildGoneError
             if message is not None:
                 return message
-            if cpu_until_s is not None and self._cpu_s() > cpu_until_s:
+            if self._cpu_s() > cpu_until_s:
                 raise TooExpensiveError(by_clock=False)
             if time.monotonic() > until_s:
                 raise TooExpensiveError(by_clock=True)

@@ -1,6 +1,7 @@
-"""The throw-away child: makes grammars of wishes and tries them, one after another, until it is ended.
+"""The throw-away child: makes grammars of wishes, or tries them, one after another, until it is ended.
 
-python -m refloat.prep.trial --link-fd N --tokenizer openvino --model-path P --vocab-size V
+python -m refloat.prep.trial --link-fd N --make
+python -m refloat.prep.trial --link-fd N --model-path P --vocab-size V
 
 Nobody tidies up after it: what takes too long or too much is killed with it (`process.py`).
 """
@@ -12,11 +13,12 @@ import resource
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from refloat.grammar.errors import GrammarError
 from refloat.prep.trial.error import CompileError
 from refloat.prep.trial.making import ebnf_of, rest_of
+from refloat.prep.trial.messages import Compile, Compiled
 from refloat.wire.child import report, settle
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.frame import FrameError
@@ -37,7 +39,7 @@ GROWTH_BYTES = 1 << 30
 MAX_EBNF_CHARS = 1 << 20
 
 Trial = MakeGuide | ResumeGuide
-Compile = Callable[[str], float]
+Job = Trial | Compile
 
 _BUILD_PATH = re.compile(r"\[\d\d:\d\d:\d\d\]\s+|(?:/[^\s/:]+)+\.(?:cc|cpp|h):\d+:?\s*")
 _MOST_SAID = 300
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run it; leaves without destructors."""
     parser = argparse.ArgumentParser(prog="refloat.prep.trial")
     parser.add_argument("--link-fd", type=int, required=True)
-    parser.add_argument("--tokenizer", required=True)
+    parser.add_argument("--make", action="store_true")
     parser.add_argument("--model-path", default="")
     parser.add_argument("--vocab-size", type=int, default=0)
     options = parser.parse_args(arguments)
@@ -63,11 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _serve(options: argparse.Namespace) -> ChildExit:
     has_parent = settle(PROGRAM, oom_score=_OOM_SCORE)
-    pipe: Pipe[Trial] = Pipe(options.link_fd, Trial)
+    pipe: Pipe[Job] = Pipe(options.link_fd, Job)
     if not has_parent:
         return ChildExit.ORPHANED
     os.nice(_NICE)
-    compile_ = _compiler(options)
+    do = answer if options.make else _compiler(options)
     _limit_memory()
     pipe.send(Hello(PROTOCOL_VERSION, os.getpid(), "trial"))
     while True:
@@ -75,16 +77,15 @@ def _serve(options: argparse.Namespace) -> ChildExit:
         if isinstance(job, EndOfLink):
             return ChildExit.ASKED
         if job is not None:
-            pipe.send(answer(job, compile_))
+            pipe.send(do(job))
 
 
-def _compiler(options: argparse.Namespace) -> Compile:
-    if options.tokenizer != "openvino":
-        return lambda ebnf: 0.0
-    # Imported here, since the scripted model has to do without these libraries.
+def _compiler(options: argparse.Namespace) -> Callable[[Any], Compiled]:
+    # Imported here, since who makes grammars has to do without these libraries.
     from refloat.prep.trial.compiler import GrammarCompiler
 
-    return GrammarCompiler(Path(options.model_path), options.vocab_size).compile
+    compile_ = GrammarCompiler(Path(options.model_path), options.vocab_size).compile
+    return lambda job: tried(job, compile_)
 
 
 def _limit_memory() -> None:
@@ -97,29 +98,38 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def answer(job: Trial, compile_: Compile) -> Guided | PrepRefused:
-    """Do one job. What cannot be done is refused, in the caller's terms."""
+def answer(job: Any) -> Guided | PrepRefused:
+    """Make a grammar of a wish, or of what is left of one. What cannot be done is refused, in the
+    caller's terms."""
     try:
         ebnf = _text_of(job)
         if ebnf is None:
             return Guided(job.job, None)
         if len(ebnf) > MAX_EBNF_CHARS:
             raise GrammarError("it comes to too large a grammar")
-        return Guided(job.job, Guide(ebnf, compile_(ebnf)))
+        return Guided(job.job, Guide(ebnf))
     except GrammarError as error:
         return refused(job, error.message, error.path)
     except RecursionError:
         return refused(job, "it is nested too deeply")
     except MemoryError:
         return refused(job, "it needs too much memory")
-    except CompileError as error:
-        return refused(job, _words(str(error)))
     except Exception as error:  # noqa: BLE001 - reported; of the wish nothing is told, it is a caller's
         frames = traceback.extract_tb(error.__traceback__)[-4:]
         where = ", ".join(f"{frame.name}:{frame.lineno}" for frame in frames)
         report(PROGRAM, f"{type(error).__name__} in {where}")
         text = "The answer's form could not be prepared; this is a server error."
         return PrepRefused(job.job, Problem(ProblemKind.INTERNAL_ERROR, text))
+
+
+def tried(job: Compile, compile_: Callable[[str], float]) -> Compiled:
+    """Whether the engine compiles a grammar, and how long it takes."""
+    try:
+        return Compiled(job.job, compile_(job.ebnf))
+    except CompileError as error:
+        return Compiled(job.job, refusal=_words(str(error)))
+    except MemoryError:
+        return Compiled(job.job, refusal="it needs too much memory")
 
 
 def refused(job: Trial, why: str, path: Sequence[str] = ()) -> PrepRefused:
@@ -142,4 +152,4 @@ def _text_of(job: Trial) -> str | None:
 def _words(text: str) -> str:
     """An engine's message without the paths of the machine it was built on, on one line."""
     words = " ".join(_BUILD_PATH.sub("", text).split())
-    return f"the grammar engine does not take it: {words[:_MOST_SAID]}".rstrip(". ")
+    return words[:_MOST_SAID].rstrip(". ")

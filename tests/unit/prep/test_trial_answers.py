@@ -1,7 +1,6 @@
 """What a wish for an answer's form becomes, and what is said of one that becomes nothing."""
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,8 @@ from refloat.grammar.nodes import Literal
 from refloat.grammar.residual import matches
 from refloat.prep.trial import program
 from refloat.prep.trial.error import CompileError
-from refloat.prep.trial.program import answer
+from refloat.prep.trial.messages import Compile
+from refloat.prep.trial.program import answer, tried
 from refloat.prep.trial.reasoning import after_reasoning
 from refloat.wire.guide import Guide, GuideKind, GuideRequest, ReasoningSpan
 from refloat.wire.prep_messages import Guided, MakeGuide, PrepRefused, ResumeGuide
@@ -22,21 +22,16 @@ K = GuideKind
 SCHEMA = json.dumps({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})
 
 
-def no_time(ebnf: str) -> float:
-    return 0.25
-
-
 def made(kind: GuideKind, text: str = "", **more: Any) -> Grammar:
-    told = answer(MakeGuide(7, GuideRequest(kind, text, "field", **more)), no_time)
+    told = answer(MakeGuide(7, GuideRequest(kind, text, "field", **more)))
     assert isinstance(told, Guided), told
     assert told.job == 7
     assert told.guide is not None
-    assert told.guide.compile_s == 0.25
     return from_ebnf(told.guide.ebnf)
 
 
-def problem(kind: GuideKind, text: str = "", compile_: Callable[[str], float] = no_time) -> Problem:
-    told = answer(MakeGuide(7, GuideRequest(kind, text, "field")), compile_)
+def problem(kind: GuideKind, text: str = "") -> Problem:
+    told = answer(MakeGuide(7, GuideRequest(kind, text, "field")))
     assert isinstance(told, PrepRefused), told
     return told.problem
 
@@ -114,36 +109,42 @@ def test_call_that_cannot_be_enforced_is_refused_by_its_field(
     more: dict[str, Any], param: str
 ) -> None:
     wish = GuideRequest(K.CALLS, TOOLS, "tool_choice", **more)
-    told = answer(MakeGuide(1, wish), no_time)
+    told = answer(MakeGuide(1, wish))
     assert isinstance(told, PrepRefused)
     assert told.problem.param == param
+
+
+def test_what_the_compiler_took_is_told() -> None:
+    assert tried(Compile(3, "root ::= x"), lambda ebnf: len(ebnf) / 4).took_s == 2.5
 
 
 def test_compilers_words_are_told_without_the_paths_of_its_build() -> None:
     def compile_(ebnf: str) -> float:
         raise CompileError("[22:32:52] /home/j/a/cpp/grammar_parser.cc:12: EBNF: it is odd")
 
-    found = problem(K.JSON, compile_=compile_)
-    assert found.kind is ProblemKind.INVALID_REQUEST
-    assert found.message.endswith("EBNF: it is odd.")
-    assert "/home" not in found.message
+    assert tried(Compile(3, "x"), compile_).refusal == "EBNF: it is odd"
 
 
-def test_defect_is_nobodys_fault_but_the_servers(capfd: pytest.CaptureFixture[str]) -> None:
-    def compile_(ebnf: str) -> float:
-        raise KeyError(ebnf)
+def test_defect_is_nobodys_fault_but_the_servers(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def defect(wish: GuideRequest) -> str:
+        raise KeyError(wish.text)
 
-    assert problem(K.CHOICE, '["secret"]', compile_).kind is ProblemKind.INTERNAL_ERROR
+    monkeypatch.setattr(program, "ebnf_of", defect)
+    assert problem(K.CHOICE, '["secret"]').kind is ProblemKind.INTERNAL_ERROR
     said = capfd.readouterr().err
     assert "KeyError" in said
     assert "secret" not in said
 
 
-def test_memory_that_is_not_there_is_a_refusal() -> None:
-    def compile_(ebnf: str) -> float:
+def test_memory_that_is_not_there_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def large(*_: object) -> float:
         raise MemoryError
 
-    assert problem(K.JSON, compile_=compile_).kind is ProblemKind.INVALID_REQUEST
+    assert tried(Compile(3, "x"), large).refusal
+    monkeypatch.setattr(program, "ebnf_of", large)
+    assert problem(K.JSON).kind is ProblemKind.INVALID_REQUEST
 
 
 def test_grammar_that_became_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,11 +154,11 @@ def test_grammar_that_became_too_large_is_refused(monkeypatch: pytest.MonkeyPatc
 
 def test_rest_is_what_the_guide_leaves() -> None:
     guide = Guide('root ::= "yes" | "yellow"')
-    told = answer(ResumeGuide(3, guide, "ye"), no_time)
+    told = answer(ResumeGuide(3, guide, "ye"))
     assert isinstance(told, Guided)
     assert told.guide is not None
     assert matches(from_ebnf(told.guide.ebnf), "llow")
-    assert answer(ResumeGuide(3, guide, "yx"), no_time) == Guided(3, None)
+    assert answer(ResumeGuide(3, guide, "yx")) == Guided(3, None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,19 @@
+"""What is said between prep and the child that has the engine's compiler."""
+
+import msgspec
+
+
+class Compile(msgspec.Struct, frozen=True, tag="compile"):
+    """Compile a grammar; the answer is `Compiled`."""
+
+    job: int
+    ebnf: str
+
+
+class Compiled(msgspec.Struct, frozen=True, tag="compiled", omit_defaults=True):
+    """What came of it."""
+
+    job: int
+    took_s: float = 0.0
+    refusal: str | None = None
+    """Why the compiler does not take it."""
