@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(300)]
 
 def overload(server: Server, model: str, clients: int) -> Iterator[int]:
     """Answers to requests of which each is as long as the cache: by how much each is too long."""
-    client = server.client()
+    client = server.client(timeout_s=240)
     limit = client.get(f"/v1/models/{model}").json()["max_model_len"]
     pid = server.worker_pid(model)
 
@@ -42,7 +42,7 @@ def test_twice_the_seats_near_a_real_cache_limit_are_all_answered(engine: Server
 
 def grown_bytes(server: Server, model: str, count: int) -> int:
     """By how much a worker grows over so many distinct prompts at concurrency 4, once warm."""
-    client = server.client()
+    client = server.client(timeout_s=240)
     worker = psutil.Process(server.worker_pid(model))
 
     def one(number: int) -> int:
