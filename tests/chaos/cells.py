@@ -232,8 +232,10 @@ def check_rest(server: Server, model: str) -> None:
     client = server.client()
     answer = ask(client, body_of(model, 0, stream=False))
     assert answer.text == text_of(0), answer.describe()
-    for gauge in GAUGES:
-        eventually(lambda gauge=gauge: client.metric(gauge, model=model) == 0, what=gauge)
+    eventually(
+        lambda: not any(client.metrics(*GAUGES, model=model).values()),
+        what="nothing running, waiting or held",
+    )
 
 
 def terminal_events(server: Server) -> Iterator[tuple[str, int]]:
