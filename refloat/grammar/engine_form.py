@@ -92,10 +92,10 @@ class _Form:
         if isinstance(node, Choice) and EMPTY in node.options:
             # The same words, but not in endlessly many ways.
             node, least = choice(*(option for option in node.options if option != EMPTY)), 0
-        if (least, most) in ((0, None), (1, None), (0, 1)):
-            return repeat(node, least, most)
         if not isinstance(node, Literal | CharClass | Reference):
             node = self._rule(node, "item")
+        if (least, most) in ((0, None), (1, None), (0, 1)):
+            return repeat(node, least, most)
         if most == least and least <= _FEW:
             return repeat(node, least, most)
         # One rule for all places with the same repetition: the engine writes each out by itself.
