@@ -16,7 +16,7 @@ BASE_BYTES = 4096
 
 
 class Kept:
-    """Mutable; written by `Streams` alone, but for `form`."""
+    """Mutable; written by `Streams` alone, but for `form` and `is_stored`."""
 
     def __init__(self, session: Session, recording: Recording, retention: Retention) -> None:
         self.stream_id = secrets.token_hex(16)
@@ -34,6 +34,9 @@ class Kept:
         self.is_findable = False
         self.form: Any = None
         """How whoever asked first is answered; nothing here looks into it."""
+        self.is_stored = False
+        """Its answer was put where answers are kept for good; once, or one that was deleted there would
+        come back with the next reader."""
         self.readers: set[Attendance] = set()
         self.is_delivered = False
         """Some client has read it to its end."""
@@ -127,3 +130,10 @@ class Attendance:
     def cancel(self) -> None:
         """This client leaves. Idempotent."""
         self._on_leave(self)
+
+
+def onlooker(kept: Kept) -> Attendance:
+    """Somebody who looks at what there is and is no reader: for its generation nobody came or left."""
+    return Attendance(
+        kept, after=0, is_attached=True, max_backlog_bytes=0, on_leave=lambda _attendance: None
+    )

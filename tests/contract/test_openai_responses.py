@@ -277,6 +277,39 @@ def test_response_under_way_is_cancelled(sdk: openai.OpenAI) -> None:
         sdk.responses.cancel(created.response.id)
 
 
+def test_deleted_response_does_not_come_back_with_its_stream(server: Server) -> None:
+    headers = {"authorization": f"Bearer {KEYS[0]}"}
+    body = {"model": "echo", "input": "Hi", "stream": True}
+    said = httpx.post(f"{server.url}/v1/responses", headers=headers, json=body)
+    stream_id = said.headers["x-stream-id"]
+    assert httpx.delete(f"{server.url}/v1/responses/{stream_id}", headers=headers).is_success
+    again = httpx.get(f"{server.url}/v1/streams/{stream_id}", headers=headers)
+    assert "response.completed" in again.text
+    gone = httpx.get(f"{server.url}/v1/responses/{stream_id}", headers=headers)
+    assert gone.status_code == 404
+
+
+def test_response_that_nobody_reads_is_found_and_cancelled(server: Server) -> None:
+    headers = {"authorization": f"Bearer {KEYS[0]}"}
+    body = {"model": "slow", "input": "long story", "stream": True}
+    with (
+        httpx.Client(base_url=server.url, headers=headers) as client,
+        client.stream("POST", "/v1/responses", json=body) as said,
+    ):
+        next(line for line in said.iter_lines() if "output_text.delta" in line)
+        path = f"/v1/responses/{said.headers['x-stream-id']}"
+        assert httpx.head(f"{server.url}{path.replace('responses', 'streams')}", headers=headers)
+        read = httpx.get(f"{server.url}{path}", headers=headers).json()
+        assert read["status"] == "in_progress"
+    found = httpx.get(f"{server.url}{path}", headers=headers).json()
+    assert found["status"] == "in_progress"
+    assert found["output"][0]["content"][0]["text"]
+    assert httpx.get(f"{server.url}{path}", headers={"authorization": f"Bearer {KEYS[1]}"}).is_error
+    ended = httpx.post(f"{server.url}{path}/cancel", headers=headers).json()
+    assert ended["status"] == "cancelled"
+    assert httpx.get(f"{server.url}{path}", headers=headers).json() == ended
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 

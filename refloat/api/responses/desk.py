@@ -20,8 +20,8 @@ class UnderWay(Protocol):
         """The response as it is now."""
         ...
 
-    def cancel(self) -> ResponseAnswer:
-        """End its generation; whoever reads it is told."""
+    def cancel(self) -> ResponseAnswer | None:
+        """End its generation; whoever reads it is told. `None`: it has ended by itself."""
         ...
 
 

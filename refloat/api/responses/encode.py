@@ -29,6 +29,7 @@ from refloat.api.schema.responses_answers import (
 from refloat.api.translate import Order
 from refloat.generation.events import ChoiceEnd, Delta, FinishReason, Parsed, Usage
 from refloat.generation.kept import Attendance
+from refloat.generation.session import Session
 from refloat.parsing.parts import CallArguments, CallBegin, CallEnd, Reasoning
 from refloat.wire.problem import Problem, ProblemKind
 
@@ -50,6 +51,7 @@ class ResponsesEncoder:
         self.told = order.told
         self._desk = desk
         self._session = session
+        self._kept = session.kept if isinstance(session, Attendance) else None
         self._choice = FoldedChoice()
         self._is_open = False
         self._sequence = 0
@@ -66,15 +68,15 @@ class ResponsesEncoder:
         """The response as it is now."""
         return self._answer(UNDER_WAY, self._items(UNDER_WAY))
 
-    def cancel(self) -> ResponseAnswer:
-        """End the generation; whoever reads it is told."""
-        session = self._session
+    def cancel(self) -> ResponseAnswer | None:
+        """End the generation; whoever reads it is told. `None`: it has ended, although that was not
+        read yet."""
+        session = self._session if self._kept is None else self._kept.session
+        if session is None or (isinstance(session, Session) and session.terminal is not None):
+            return None
         answer = self._answer("cancelled", self._items(CUT))
         self._store(answer)
-        if isinstance(session, Attendance) and session.kept.session is not None:
-            session.kept.session.cancel()
-        else:
-            session.cancel()
+        session.cancel()
         return answer
 
     def _ended(self, usage: Usage) -> tuple[ResponseAnswer, bytes]:
@@ -93,7 +95,13 @@ class ResponsesEncoder:
 
     def _store(self, answer: ResponseAnswer) -> bytes:
         body = _encode(answer)
-        self._desk.put(self, answer, body)
+        if self._kept is None:
+            self._desk.put(self, answer, body)
+        elif self._kept.is_stored:
+            self._desk.forget(self)
+        else:
+            self._kept.is_stored = True
+            self._desk.put(self, answer, body)
         return body
 
     def _answer(self, status: str, output: list[OutputItem]) -> ResponseAnswer:

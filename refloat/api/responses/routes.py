@@ -3,8 +3,13 @@
 from refloat.api.context import ApiContext
 from refloat.api.errors import Answer, encode_json, invalid
 from refloat.api.facts import Call
-from refloat.api.responses.desk import ResponseDesk
+from refloat.api.generate import Form
+from refloat.api.responses.desk import ResponseDesk, UnderWay
+from refloat.api.responses.encode import ResponsesEncoder
 from refloat.api.schema.responses_answers import ResponseDeleted
+from refloat.api.sse import encoded
+from refloat.generation.kept import onlooker
+from refloat.generation.replay import MissedError
 from refloat.wire.problem import ProblemError, ProblemKind
 
 
@@ -18,7 +23,7 @@ class ResponseRoutes:
     async def retrieve(self, call: Call) -> Answer:
         """As it ended, or as far as it is."""
         response_id = _id(call)
-        running = self._desk.find(call.facts.tenant, response_id)
+        running = self._running(call.facts.tenant, response_id)
         if running is not None:
             return Answer(encode_json(running.present()))
         return Answer(await self._body(call.facts.tenant, response_id))
@@ -33,11 +38,32 @@ class ResponseRoutes:
     async def cancel(self, call: Call) -> Answer:
         """Stop one that is under way."""
         response_id = _id(call)
-        running = self._desk.find(call.facts.tenant, response_id)
-        if running is not None:
-            return Answer(encode_json(running.cancel()))
-        await self._body(call.facts.tenant, response_id)
+        running = self._running(call.facts.tenant, response_id)
+        if running is None:
+            await self._body(call.facts.tenant, response_id)
+        elif (answer := running.cancel()) is not None:
+            return Answer(encode_json(answer))
         raise invalid("This response has ended; there is nothing to cancel.", None)
+
+    def _running(self, tenant: str, response_id: str) -> UnderWay | None:
+        """Whoever reads it knows it; one that nobody reads at the moment is told from its recording."""
+        found = self._desk.find(tenant, response_id)
+        streams = self._context.streams
+        if found is not None or streams is None:
+            return found
+        kept = streams.find(tenant, response_id.removeprefix("resp_"))
+        if kept is None or kept.session is None or not isinstance(kept.form, Form):
+            return None
+        encoder = kept.form.dialect.encoder(onlooker(kept), kept.form.order)
+        if not isinstance(encoder, ResponsesEncoder) or encoder.answer_id != response_id:
+            return None
+        try:
+            events = kept.recording.since(0)
+        except MissedError:
+            return None
+        for event in events:
+            encoded(encoder, event)
+        return encoder
 
     async def _body(self, tenant: str, response_id: str) -> bytes:
         store = self._desk.store
