@@ -25,7 +25,7 @@ def settle(name: str, *, oom_score: int = WORKER_OOM_SCORE, stdout_fd: int | Non
     the OOM score or to set the name is reported and borne.
     """
     parent = os.getppid()
-    leave_out_converter()
+    import_less()
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
         report(name, f"no parent-death signal: errno {ctypes.get_errno()}")
@@ -41,11 +41,12 @@ def settle(name: str, *, oom_score: int = WORKER_OOM_SCORE, stdout_fd: int | Non
     return os.getppid() == parent
 
 
-def leave_out_converter() -> None:
-    """Let `import openvino` do without its model converter, which it takes in if it is there: with the
-    telemetry client that comes along, a third of what the import costs, in each child that is started
-    because another was lost. Nothing of ours converts with it."""
+def import_less() -> None:
+    """Let `import openvino` do without what nothing of ours uses, in each child that is started because
+    another was lost. Its model converter, with the telemetry client that comes along, is a third of
+    what the import costs; the threads that numpy's BLAS starts for each core are a third of numpy's."""
     sys.modules["openvino.tools.ovc"] = None  # pyright: ignore[reportArgumentType] # means "not there"
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def report(program: str, text: str) -> None:
