@@ -24,6 +24,8 @@ class Refusal(StrEnum):
     STALE_ATTEMPT = "stale_attempt"
     OFFSET_GAP = "offset_gap"
     """Ids are missing or repeated: the worker's account cannot be trusted any more."""
+    UNEVEN = "uneven"
+    """There is not one log-probability for each id."""
     ENDED = "ended"
 
 
@@ -102,6 +104,8 @@ class Journal(msgspec.Struct):
             return Refusal.STALE_ATTEMPT
         if output.offset != len(self.emitted):
             return Refusal.OFFSET_GAP
+        if output.logprobs is not None and len(output.logprobs) != len(output.ids):
+            return Refusal.UNEVEN
         ids, finish = self._cut(output.ids)
         logprobs = output.logprobs[: len(ids)] if output.logprobs is not None else None
         if ids:

@@ -7,9 +7,10 @@ a hundred thousand of them.
 
 from array import array
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from refloat.wire.faults import FaultKind
 from refloat.wire.guide import Guide
@@ -17,6 +18,10 @@ from refloat.wire.problem import Problem
 
 #: Raised whenever a message or its meaning changes; both ends refuse a stranger.
 PROTOCOL_VERSION = 6
+
+
+#: From a worker: ids of which one could not be sent back to the next one are a frame that is none.
+TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:
@@ -108,7 +113,7 @@ class EngineSpec(msgspec.Struct, frozen=True, omit_defaults=True):
 class CacheFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     """The KV cache as the engine really built it."""
 
-    block_size: int
+    block_size: Annotated[int, Meta(ge=1)]
     """Tokens in a block."""
     num_blocks: int
     bytes_total: int = 0
@@ -231,7 +236,7 @@ class Output(msgspec.Struct, frozen=True, array_like=True):
     attempt: int
     offset: int
     """Position of `ids[0]`, counted from the end of the original prompt."""
-    ids: tuple[int, ...]
+    ids: tuple[TokenId, ...]
     logprobs: tuple[float, ...] | None = None
     """One for each id, natural logarithm; `None` unless asked for."""
     ended: str | None = None

@@ -47,6 +47,14 @@ def test_accept_of_another_offset_is_a_gap_and_changes_nothing() -> None:
     assert made.emitted == [4, 5]
 
 
+def test_accept_of_uneven_logprobs_is_refused_and_changes_nothing() -> None:
+    made = journal(logprobs=True)
+    made.dispatch()
+    for logprobs in ((), (-1.0,), (-1.0, -1.0, -1.0)):
+        assert made.accept(Output(1, 1, 0, (4, 5), logprobs)) is Refusal.UNEVEN
+    assert made.emitted == made.logprobs == []
+
+
 def test_accept_cuts_behind_what_completes_it() -> None:
     made = journal(logprobs=True)
     made.dispatch()

@@ -12,7 +12,15 @@ import pytest
 from refloat.wire.faults import FaultKind
 from refloat.wire.frame import MAX_FRAME_BYTES, FrameBuffer, FrameError, encode_frame
 from refloat.wire.link import Link, LinkEnd
-from refloat.wire.messages import Cancel, FaultFired, FromWorker, Shutdown, Step, WorkerFault
+from refloat.wire.messages import (
+    Cancel,
+    FaultFired,
+    FromWorker,
+    Output,
+    Shutdown,
+    Step,
+    WorkerFault,
+)
 from refloat.wire.prep_messages import Text
 
 _DEADLINE_S = 20.0
@@ -135,8 +143,10 @@ def test_link_peer_closed_inside_a_frame_ends_torn() -> None:
         encode_frame(Cancel(1, 1)),
         b"\x00\x00\x00\x06" + b"\xdd\xff\xff\xff\xff\x00",
         b"\x00\x00\xff\xff" + b"\x91" * 0xFFFF,
+        encode_frame(Step(1, (Output(1, 1, 0, (2**31,)),))),
+        encode_frame(Step(1, (Output(1, 1, 0, (-1,)),))),
     ],
-    ids=["bytes", "oversize", "empty", "no-msgpack", "prep", "own", "huge-array", "deep"],
+    ids="bytes oversize empty no-msgpack prep own huge-array deep large-id negative-id".split(),
 )
 def test_link_garbage_ends_it_and_keeps_what_came_before(garbage: bytes) -> None:
     async def scenario(end: End) -> None:
