@@ -146,7 +146,18 @@ def test_link_peer_closed_inside_a_frame_ends_torn() -> None:
         encode_frame(Step(1, (Output(1, 1, 0, (2**31,)),))),
         encode_frame(Step(1, (Output(1, 1, 0, (-1,)),))),
     ],
-    ids="bytes oversize empty no-msgpack prep own huge-array deep large-id negative-id".split(),
+    ids=[
+        "bytes",
+        "oversize",
+        "empty",
+        "no-msgpack",
+        "prep",
+        "own",
+        "huge-array",
+        "deep",
+        "large-id",
+        "negative-id",
+    ],
 )
 def test_link_garbage_ends_it_and_keeps_what_came_before(garbage: bytes) -> None:
     async def scenario(end: End) -> None:
