@@ -16,8 +16,10 @@ CREATE TABLE IF NOT EXISTS responses (
   id TEXT PRIMARY KEY, tenant TEXT NOT NULL, previous TEXT, created_s INTEGER NOT NULL,
   used INTEGER NOT NULL, size INTEGER NOT NULL, items BLOB NOT NULL, answer BLOB NOT NULL
 ) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS by_use ON responses (tenant, used);
+CREATE INDEX IF NOT EXISTS by_tenant ON responses (tenant, used, size);
+CREATE INDEX IF NOT EXISTS by_order ON responses (used);
 CREATE INDEX IF NOT EXISTS by_age ON responses (created_s);
+DROP INDEX IF EXISTS by_use;
 """
 _LOCK_WAIT_S = 5.0
 _NEXT_USE = "(SELECT COALESCE(MAX(used), 0) + 1 FROM responses)"

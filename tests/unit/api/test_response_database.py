@@ -1,6 +1,8 @@
 """What is kept of responses: by tenant, bounded, for a time, and whole conversations or nothing."""
 
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,3 +84,36 @@ def test_chain_that_is_used_outlives_what_is_not(database: ResponseDatabase) -> 
     database.put(stored("new", size=300))
     assert database.get("a", "idle") is None
     assert database.chain("a", "y", 1000)
+
+
+def test_no_statement_reads_through_all_that_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    connect = sqlite3.connect
+
+    def traced(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*arguments, **options)
+        connection.set_trace_callback(said.append)
+        return connection
+
+    monkeypatch.setattr(sqlite3, "connect", traced)
+    database = ResponseDatabase(tmp_path / "r.sqlite3", max_bytes=250, retention_s=3600)
+    for name in "xyz":
+        database.put(stored(name))
+    database.chain("a", "z", 1000)
+    database.delete("a", "z")
+    monkeypatch.undo()
+    verbs = ("SELECT", "INSERT", "UPDATE", "DELETE")
+    statements = {text for text in said if text.startswith(verbs)}
+    assert len(statements) > 5
+    with connect(tmp_path / "r.sqlite3") as db:
+        plans = [
+            (row[-1], text)
+            for text in statements
+            for row in db.execute(f"EXPLAIN QUERY PLAN {text}")
+        ]
+    scans = [plan for plan in plans if plan[0].startswith("SCAN responses")]
+    assert scans, "the sums at least are counted through"
+    assert [plan for plan in scans if "COVERING INDEX" not in plan[0]] == []
+    assert [plan for plan in scans if "MAX(used)" in plan[1]] == []
