@@ -15,7 +15,7 @@ from refloat.engines.model_shape import (
     read_shape,
     shape_from_variables,
 )
-from refloat.engines.openvino_chunk import measured_chunk
+from refloat.engines.openvino_chunk import Bounds, measured_step
 from refloat.kv.blocks import blocks_for
 from refloat.observe.host_memory import read_host_memory
 from refloat.wire.messages import EngineSpec
@@ -65,11 +65,12 @@ def build_pipeline(spec: EngineSpec) -> Built:
         step_tokens = spec.max_num_batched_tokens
         pipeline = _pipeline(spec, plan, step_tokens)
         if spec.inter_token_target_s:
-            capacity = plan.num_blocks * block_size_of(spec.device)
-            most = min(step_tokens, (spec.context_length or capacity) - 2, capacity - 2)
-            chunk = measured_chunk(pipeline, spec.inter_token_target_s, max(1, most))
-            if chunk < most:  # the size is fixed when a pipeline is made, so it is made again
-                step_tokens = chunk
+            blocks = plan.num_blocks
+            capacity = blocks * block_size_of(spec.device)
+            bounds = Bounds(step_tokens, plan.seats, blocks, capacity, spec.context_length)
+            fitting = measured_step(pipeline, spec.inter_token_target_s, bounds)
+            if fitting < step_tokens:  # the size is fixed when a pipeline is made: it is made again
+                step_tokens = fitting
                 del pipeline
                 pipeline = _pipeline(spec, plan, step_tokens)
     except LoadError:

@@ -10,6 +10,7 @@ import openvino as ov
 import openvino_genai as genai
 
 from refloat.engines.base import EngineRequest, RequestKey, RequestRefusedError, StepResult
+from refloat.engines.chunk import seats_beside
 from refloat.engines.engine_text import clean_message, fault_error, is_out_of_memory
 from refloat.engines.model_shape import block_size_of
 from refloat.engines.openvino_build import build_pipeline
@@ -49,10 +50,10 @@ class OpenVinoEngine:
         self._num_blocks = built.plan.num_blocks
         self._block_size = block_size_of(spec.device)
         self._max_batched = built.step_tokens
-        capacity = built.plan.seats if self._hybrid else max(256, spec.max_num_seqs)
+        seats = built.plan.seats if self._hybrid else max(256, spec.max_num_seqs)
         self.capabilities = Capabilities(
             hybrid=self._hybrid,
-            capacity=capacity,
+            capacity=min(seats, seats_beside(built.step_tokens)),
             guided=warm_guides(self._pipeline),
             step_tokens=built.step_tokens,
         )

@@ -1,6 +1,8 @@
 """Measures how long a pipeline's steps take with prompts, before anybody is served by it."""
 
 import time
+from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 import openvino as ov
@@ -9,7 +11,14 @@ import openvino_genai as genai
 from refloat.engines.chunk import LEAST_CHUNK, Prefill, chunk_for
 from refloat.engines.openvino_live import Handle
 
-_TIMES = 3
+#: Sequences that run beside the prompts which are measured, if the cache has room for them.
+_BESIDE = 8
+_BLOCKS_BESIDE = 16
+#: Tokens that each of them comes to at most.
+_LENGTH_BESIDE, _PROMPT_BESIDE = 80, 8
+_SMALL_TIMES, _LARGE_TIMES = 5, 2
+#: Largest chunks of a prompt that are measured one after another, and that the target holds for.
+_CHUNKS, _REACH = 4, 8
 #: No request of anybody's has such an id.
 _REQUEST_IDS = 1 << 40
 #: Ids that every vocabulary has, far from those of control tokens.
@@ -18,33 +27,80 @@ _FIRST_ID, _IDS = 100, 100
 _NEW_TOKENS = 2
 
 
-def measured_chunk(
-    pipeline: genai.ContinuousBatchingPipeline, target_s: float, most_tokens: int
+class Bounds(NamedTuple):
+    """What a pipeline can do."""
+
+    step_tokens: int
+    seats: int
+    blocks: int
+    capacity: int
+    """Tokens in its cache."""
+    context: int
+    """Tokens that a sequence may have; 0: as many as the cache holds."""
+
+
+def measured_step(
+    pipeline: genai.ContinuousBatchingPipeline, target_s: float, bounds: Bounds
 ) -> int:
-    """Prompt tokens that this pipeline computes in `target_s`, at most `most_tokens`."""
-    small = _prefill(pipeline, min(LEAST_CHUNK, most_tokens), first_request=_REQUEST_IDS)
-    large = _prefill(pipeline, most_tokens, first_request=_REQUEST_IDS + _TIMES)
-    return chunk_for(target_s, small, large)
+    """Tokens of a step that keeps to `target_s` in which some sequences run and a prompt of up to eight
+    times `step_tokens` is computed; at most `step_tokens`."""
+    return _Trial(pipeline, bounds).step_tokens(target_s)
 
 
-def _prefill(
-    pipeline: genai.ContinuousBatchingPipeline, count: int, *, first_request: int
-) -> Prefill:
-    """The fastest of some: kernels are built with the first, and others use the machine too."""
-    seconds: list[float] = []
-    for number in range(first_request, first_request + _TIMES):
+class _Trial:
+    def __init__(self, pipeline: genai.ContinuousBatchingPipeline, bounds: Bounds) -> None:
+        self._pipeline = pipeline
+        self._numbers = count(_REQUEST_IDS)
+        self._most = bounds.step_tokens
+        self._beside = min(
+            _BESIDE, bounds.seats - 1, bounds.blocks // _BLOCKS_BESIDE, bounds.step_tokens // 4
+        )
+        longest = bounds.capacity - self._beside * _LENGTH_BESIDE
+        self._longest = max(1, min(bounds.context or longest, longest) - _NEW_TOKENS)
+
+    def step_tokens(self, target_s: float) -> int:
+        beside = [
+            self._add(_PROMPT_BESIDE, _LENGTH_BESIDE - _PROMPT_BESIDE) for _ in range(self._beside)
+        ]
+        most = min(self._most - self._beside, self._longest)
+        chunks = min(_CHUNKS, self._longest // most)
+        small = min(self._prefill(min(LEAST_CHUNK, most), 1)[0] for _ in range(_SMALL_TIMES))
+        # the fastest of some: kernels are built with the first, and others use the machine too
+        runs = [self._prefill(most, chunks) for _ in range(_LARGE_TIMES)]
+        seconds = [min(step) for step in zip(*runs, strict=True)]
+        for handle in beside:
+            handle.cancel()
+        while self._pipeline.has_non_finished_requests():
+            self._pipeline.step()
+        late = Prefill(most, seconds[-1], most * (chunks - 1)) if chunks > 1 else None
+        chunk = chunk_for(
+            target_s,
+            Prefill(min(LEAST_CHUNK, most), small),
+            Prefill(most, seconds[0]),
+            late,
+            context=min(self._longest, _REACH * most),
+        )
+        return self._most if chunk == most else chunk + self._beside
+
+    def _prefill(self, tokens: int, chunks: int) -> list[float]:
+        """Seconds of each step of a prompt of so many chunks."""
+        handle = self._add(tokens * chunks, _NEW_TOKENS)
+        seconds: list[float] = []
+        for _ in range(chunks):
+            began_s = time.perf_counter()
+            self._pipeline.step()
+            seconds.append(time.perf_counter() - began_s)
+        while handle.get_status() == genai.GenerationStatus.RUNNING:
+            self._pipeline.step()
+        return seconds
+
+    def _add(self, tokens: int, new_tokens: int) -> Handle:
+        number = next(self._numbers)
         config = genai.GenerationConfig()
-        config.max_new_tokens = _NEW_TOKENS
+        config.max_new_tokens = new_tokens
         config.ignore_eos = True
         config.apply_chat_template = False
         # another beginning each time: the prefix cache must not know it
-        ids = [_FIRST_ID + (place * number + number) % _IDS for place in range(count)]
-        tokens = ov.Tensor(np.array([ids], dtype=np.int64))
-        handle: Handle = pipeline.add_request(number, tokens, config)  # pyright: ignore[reportUnknownMemberType]
-        began_s = time.perf_counter()
-        pipeline.step()
-        seconds.append(time.perf_counter() - began_s)
-        while pipeline.has_non_finished_requests():
-            pipeline.step()
-        del handle
-    return Prefill(count, min(seconds))
+        ids = [_FIRST_ID + (place * number + number) % _IDS for place in range(tokens)]
+        prompt = ov.Tensor(np.array([ids], dtype=np.int64))
+        return self._pipeline.add_request(number, prompt, config)  # pyright: ignore[reportUnknownMemberType]

@@ -17,7 +17,7 @@ from refloat.engines.base import (
     RequestRefusedError,
     StepResult,
 )
-from refloat.engines.chunk import LEAST_CHUNK, Prefill, chunk_for
+from refloat.engines.chunk import LEAST_CHUNK, Prefill, chunk_for, seats_beside
 from refloat.engines.scripted_guides import Saying, keeps_to
 from refloat.kv.blocks import blocks_for
 from refloat.scripted.script import ScriptError, script_of
@@ -115,7 +115,9 @@ class ScriptedEngine:
         self._max_tokens = self._chunk(spec)
         self._num_blocks = _num_blocks(spec)
         self.capabilities = Capabilities(
-            guided=True, capacity=max(256, spec.max_num_seqs), step_tokens=self._max_tokens
+            guided=True,
+            capacity=min(max(256, spec.max_num_seqs), seats_beside(self._max_tokens)),
+            step_tokens=self._max_tokens,
         )
         time.sleep(self._options.load_s)
 

@@ -49,9 +49,11 @@ def answer(engine: OpenVinoEngine) -> tuple[list[int], int]:
 def test_engine_made_for_a_short_step_computes_less_in_one_and_says_the_same() -> None:
     plain, short = loaded(0.0), loaded(1e-6)
     assert plain.capabilities.step_tokens == 512
-    assert short.capabilities.step_tokens == LEAST_CHUNK
+    # in so small a cache one sequence runs beside what is measured
+    assert short.capabilities.step_tokens == LEAST_CHUNK + 1
+    assert short.capabilities.capacity == 25, "a quarter of a step is for prompts"
     ids, steps = answer(plain)
     short_ids, short_steps = answer(short)
     assert short_ids == ids
-    assert (steps, short_steps) == (1, 13)
+    assert (steps, short_steps) == (1, 7)
     assert loaded(60.0).capabilities.step_tokens == 512
