@@ -126,17 +126,19 @@ def _mapping(arguments: Any) -> Any:
 
 def _check_tool_results(messages: Sequence[Mapping[str, Any]]) -> None:
     """Every tool result answers a call made before it."""
-    called: list[Any] = []
+    called: set[str] = set()
+    was_called = False
     for number, message in enumerate(messages):
         param = f"messages[{number}]"
         calls = _list(message.get("tool_calls") or [], f"{param}.tool_calls")
-        called += [(_object(call) or {}).get("id") for call in calls]
+        was_called |= bool(calls)
+        called.update(str((_object(call) or {}).get("id")) for call in calls)
         if message.get("role") != "tool":
             continue
-        if not called:
+        if not was_called:
             raise _invalid(f"{param} is a tool result, but no tool was called before it", param)
         wanted = message.get("tool_call_id")
-        if wanted is not None and wanted not in called:
+        if wanted is not None and str(wanted) not in called:
             param += ".tool_call_id"
             raise _invalid(f"{param} names no call of an earlier message", param)
 

@@ -190,6 +190,23 @@ def test_neighbours_in_parts_are_merged_as_parts() -> None:
     assert merged([turn("user", one), turn("user", two)]) == [turn("user", one + two)]
 
 
+def test_tool_results_are_found_without_comparing_each_with_every_call() -> None:
+    compared: list[object] = []
+
+    class Id(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            compared.append(other)
+            return str(self) == str(other)
+
+    call = called("{}")["tool_calls"][0]
+    calls = [{**call, "id": Id(f"call_{number}")} for number in range(200)]
+    results = [result(tool_call_id="call_199") for _ in range(200)]
+    normalised([{**called("{}"), "tool_calls": calls}, *results], Traits())
+    assert len(compared) < 1000
+
+
 def test_calls_and_tool_results_are_never_merged() -> None:
     messages = normalised([called("{}"), result(), result(), called("{}")], COMMON)
     assert merged(messages) is None
