@@ -14,6 +14,8 @@ from refloat.supervisor.fleet import ModelFacts
 from refloat.wire.guide import GuideKind, GuideRequest, ReasoningSpan
 from refloat.wire.problem import ProblemError, ProblemKind
 
+_OF_TOOLS = (GuideKind.CALLS, GuideKind.TEXT_OR_CALLS)
+
 
 def check_wish(request: GenerationRequest, facts: ModelFacts) -> None:
     """What can be judged before the grammar is made. Raises `ProblemError`."""
@@ -35,7 +37,7 @@ def check_wish(request: GenerationRequest, facts: ModelFacts) -> None:
         raise _unsupported(wish.param, "no token is known that would end this model's answer")
     form = format_of(facts)
     is_chat = any(isinstance(prompt, ChatPrompt) for prompt in request.prompts)
-    if is_chat and GPT_OSS in (form.reasoning, form.tools) and wish.kind is not GuideKind.CALLS:
+    if is_chat and GPT_OSS in (form.reasoning, form.tools) and wish.kind not in _OF_TOOLS:
         raise _unsupported(wish.param, "not in this model's format of answers (channels)")
 
 
@@ -51,7 +53,7 @@ def wish_for(
     if not isinstance(prompt, ChatPrompt):
         return wish
     form = format_of(facts)
-    if wish.kind is GuideKind.CALLS:
+    if wish.kind in _OF_TOOLS:
         wish = msgspec.structs.replace(wish, family=form.tools)
     elif prompt.tools:  # which it may call as well: the form is that of its answer proper
         tools = msgspec.json.encode(prompt.tools).decode()

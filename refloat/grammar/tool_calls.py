@@ -57,10 +57,11 @@ def text_or_calls(
 ) -> Grammar:
     """Any text, and behind it calls or none: what looks like a call is one that was declared.
 
-    Raises as `tool_calls` does.
+    A schema that cannot be held is an error for a tool that is `strict`; of others the names of their
+    arguments are held then. Raises as `tool_calls` does.
     """
     form = _form(family)
-    rules, call = _calls(form, tools, None)
+    rules, call = _calls(form, tools, None, is_lenient=True)
     calls = _whole(form, call, single=single)
     if form.answer != NEVER:
         return _grammar({**rules, ROOT: choice(form.answer, calls)})
@@ -79,7 +80,11 @@ def _form(family: str) -> CallForm:
 
 
 def _calls(
-    form: CallForm, tools: Iterable[Mapping[str, Any]], named: str | None
+    form: CallForm,
+    tools: Iterable[Mapping[str, Any]],
+    named: str | None,
+    *,
+    is_lenient: bool = False,
 ) -> tuple[dict[str, Node], Node]:
     """Rules, and one call of any of the tools."""
     rules = {name: _adapted(form, node) for name, node in RULES.items()}
@@ -88,8 +93,9 @@ def _calls(
     for number, declared in enumerate(tools):
         function = _mapping(declared.get("function"))
         if named is None or function.get("name") == named:
+            may_loosen = is_lenient and function.get("strict") is not True
             try:
-                calls.append(_call(form, declared, f"tool{number}_", rules))
+                calls.append(_call_of(form, declared, number, rules, may_loosen=may_loosen))
             except GrammarError as error:
                 path = (number, "function", "parameters", *error.path)
                 raise GrammarError(error.message, path) from None
@@ -101,6 +107,23 @@ def _calls(
 
 def _grammar(rules: dict[str, Node]) -> Grammar:
     return Grammar(pruned(rules, ROOT))
+
+
+def _call_of(
+    form: CallForm,
+    declared: Mapping[str, Any],
+    number: int,
+    rules: dict[str, Node],
+    *,
+    may_loosen: bool,
+) -> Node:
+    prefix = f"tool{number}_"
+    try:
+        return _call(form, declared, prefix, rules)
+    except GrammarError:
+        if not may_loosen:
+            raise
+    return _call(form, _loosened(declared), prefix, rules)
 
 
 def _call(form: CallForm, declared: Mapping[str, Any], prefix: str, rules: dict[str, Node]) -> Node:
@@ -116,6 +139,16 @@ def _call(form: CallForm, declared: Mapping[str, Any], prefix: str, rules: dict[
     builder.settle()
     rules |= {rule: _adapted(form, body) for rule, body in builder.rules.items()}
     return node
+
+
+def _loosened(declared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A tool whose arguments may be anything."""
+    function = _mapping(declared.get("function"))
+    names = _mapping(_mapping(function.get("parameters")).get("properties"))
+    parameters: dict[str, Any] = {"type": "object"}
+    if names:
+        parameters["properties"] = dict.fromkeys(names, True)
+    return {**declared, "function": {**function, "parameters": parameters}}
 
 
 def _adapted(form: CallForm, node: Node) -> Node:

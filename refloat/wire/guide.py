@@ -31,6 +31,8 @@ class GuideKind(StrEnum):
     """`text`: the texts of which it has to be one, as a JSON list."""
     CALLS = "calls"
     """`text`: the tools that may be called, as a JSON list in OpenAI's shape."""
+    TEXT_OR_CALLS = "text_or_calls"
+    """As `CALLS`; but it may as well be any text, before calls or alone."""
 
 
 class ReasoningSpan(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,5 +58,5 @@ class GuideRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     named: str | None = None
     """For `CALLS`: the one function that has to be called."""
     single: bool = False
-    """For `CALLS`: one call and no more."""
+    """Of calls: one and no more."""
     reasoning: ReasoningSpan | None = None

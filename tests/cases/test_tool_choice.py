@@ -37,6 +37,7 @@ def chooser_server(start_server: Callable[..., Server]) -> Iterator[Server]:
     time = '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'
     rules = [
         {"match": "time", "text": time},
+        {"match": "wrong", "text": time.replace("{}", '{"zone": 1}')},
         {"match": "form", "text": '{"said": "It is warm."}'},
         {"match": "", "text": "It is warm."},
     ]
@@ -122,6 +123,33 @@ def test_tools_and_a_schema_go_together(client: Client) -> None:
     assert json.loads(answer.text) == {"said": "It is warm."}
     talk = client.chat("How are you?", model="plain", tools=TOOLS, response_format=form)
     assert talk.status == 400  # neither a call nor of that form
+
+
+@pytest.mark.case(70)
+def test_strict_tool_holds_what_the_model_calls_and_nothing_that_it_says(client: Client) -> None:
+    strict = [{**each, "function": {**each["function"], "strict": True}} for each in TOOLS]
+    fields = {"model": "plain", "tools": strict}
+    assert [name for name, _ in client.chat("time?", **fields).calls] == ["get_time"]
+    assert client.chat("How are you?", **fields).text == "It is warm."
+    for tools, status in ((strict, 400), (TOOLS, 200)):  # the script would call it otherwise
+        assert client.chat("wrong", model="plain", tools=tools).status == status
+    assert client.chat("wrong", tool_choice="none", **fields).status == 200
+
+
+@pytest.mark.case(70)
+def test_strict_tool_whose_schema_cannot_be_held_is_refused_by_its_path(
+    client: Client, error_of: ErrorOf
+) -> None:
+    odd = tool("odd", a={"if": {}})
+    assert client.chat("time?", model="plain", tools=[*TOOLS, odd]).status == 200
+    odd["function"]["strict"] = True
+    answer = client.chat("time?", model="plain", tools=[*TOOLS, odd])
+    assert answer.status == 400
+    assert error_of(answer)["param"] == "tools[2].function.parameters.properties.a.if"
+    odd["function"]["strict"] = False
+    strict = {**TOOLS[1], "function": {**TOOLS[1]["function"], "strict": True}}
+    answer = client.chat("time?", model="plain", tools=[strict, odd])
+    assert [name for name, _ in answer.calls] == ["get_time"]
 
 
 @pytest.mark.case(71)

@@ -6,7 +6,7 @@ import msgspec
 
 from refloat.api.errors import invalid
 from refloat.api.schema.checks import MAX_COUNT, Range, check_labels, check_ranges
-from refloat.api.schema.forms import calls_wish, format_wish, wish_of
+from refloat.api.schema.forms import calls_wish, format_wish, strict_wish, wish_of
 from refloat.api.schema.shared import Wishes, check_model, check_wishes
 from refloat.api.schema.tools import check_tool_count, plain_function
 from refloat.api.schema.unsupported import MESSAGES, check_supported, check_top_level
@@ -57,6 +57,7 @@ class AnthropicTool(msgspec.Struct):
     type: str | None = None
     description: str | None = None
     input_schema: dict[str, Any] | None = None
+    strict: bool | None = None
 
 
 class AnthropicChoice(msgspec.Struct):
@@ -164,7 +165,9 @@ def checked_tools(body: CountBody) -> list[dict[str, Any]] | None:
 def message_wish(body: CountBody, tools: list[dict[str, Any]] | None) -> GuideRequest | None:
     """The form that the answer has to have. Raises `ProblemError`."""
     form = body.output_config.format if body.output_config is not None else None
-    return wish_of(format_wish(form, "output_config.format"), _tool_wish(body, tools))
+    wish = wish_of(format_wish(form, "output_config.format"), _tool_wish(body, tools))
+    single = body.tool_choice is not None and bool(body.tool_choice.disable_parallel_tool_use)
+    return wish or strict_wish(tools, single=single)
 
 
 def _tool_wish(body: CountBody, tools: list[dict[str, Any]] | None) -> GuideRequest | None:
@@ -189,4 +192,6 @@ def _checked(tool: AnthropicTool, where: str) -> dict[str, Any]:
     if tool.input_schema is None:
         param = f"{where}.{schema_field}"
         raise invalid(f"Missing required field '{param}'.", param)
+    if tool.strict is not None:
+        plain["strict"] = tool.strict
     return {"type": "function", "function": plain}

@@ -7,7 +7,7 @@ import msgspec
 from refloat.api.errors import invalid
 from refloat.api.schema.checks import MAX_COUNT, Range, check_labels, check_ranges
 from refloat.api.schema.decode import check_free_form
-from refloat.api.schema.forms import format_wish, guided_wish, wish_of
+from refloat.api.schema.forms import format_wish, guided_wish, strict_wish, wish_of
 from refloat.api.schema.messages import ChatMessage, checked_messages
 from refloat.api.schema.shared import GenerationBody, check_shared
 from refloat.api.schema.tools import Tool, ToolChoice, checked_tools, tool_wish
@@ -96,11 +96,12 @@ def chat_prompt(body: ChatBody) -> ChatPrompt:
 
 def chat_wish(body: ChatBody, prompt: ChatPrompt) -> GuideRequest | None:
     """The form that the answer has to have. Raises `ProblemError`."""
-    return wish_of(
+    wish = wish_of(
         format_wish(body.response_format, "response_format", is_nested=True),
         guided_wish(body),
         tool_wish(body.tool_choice, prompt.tools, single=prompt.single_call),
     )
+    return wish or strict_wish(prompt.tools, single=prompt.single_call)
 
 
 def template_kwargs(given: dict[str, Any] | None, effort: str | None) -> dict[str, Any]:

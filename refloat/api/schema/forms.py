@@ -118,6 +118,14 @@ def calls_wish(
     return GuideRequest(GuideKind.CALLS, _text(tools, param), param, named=named, single=single)
 
 
+def strict_wish(tools: list[dict[str, Any]] | None, *, single: bool) -> GuideRequest | None:
+    """Any text, and calls as they are declared if the model makes any: asked for by a strict one among
+    the tools that it may call. Raises `ProblemError`."""
+    if not any(tool["function"].get("strict") for tool in tools or ()):
+        return None
+    return GuideRequest(GuideKind.TEXT_OR_CALLS, _text(tools, "tools"), "tools", single=single)
+
+
 def _plain_wish(kind: str, value: Any, param: str) -> GuideRequest | None:
     if value is None:
         return None

@@ -8,7 +8,7 @@ from refloat.api.errors import invalid
 from refloat.api.schema.chat import REASONING_EFFORTS, template_kwargs
 from refloat.api.schema.checks import MAX_COUNT, Range, check_labels, check_metadata, check_ranges
 from refloat.api.schema.decode import decode_value
-from refloat.api.schema.forms import calls_wish, format_wish, wish_of
+from refloat.api.schema.forms import calls_wish, format_wish, strict_wish, wish_of
 from refloat.api.schema.shared import StreamOptions, Wishes, check_model, check_wishes
 from refloat.api.schema.tools import check_tool_count, plain_function
 from refloat.api.schema.unsupported import RESPONSES, check_supported, check_top_level
@@ -127,7 +127,8 @@ def checked_functions(body: ResponsesBody) -> list[dict[str, Any]] | None:
 def response_wish(body: ResponsesBody, tools: list[dict[str, Any]] | None) -> GuideRequest | None:
     """The form that the answer has to have. Raises `ProblemError`."""
     form = body.text.format if body.text is not None else None
-    return wish_of(format_wish(form, "text.format"), _tool_wish(body, tools))
+    wish = wish_of(format_wish(form, "text.format"), _tool_wish(body, tools))
+    return wish or strict_wish(tools, single=body.parallel_tool_calls is False)
 
 
 def _tool_wish(body: ResponsesBody, tools: list[dict[str, Any]] | None) -> GuideRequest | None:
@@ -148,4 +149,6 @@ def _tool_wish(body: ResponsesBody, tools: list[dict[str, Any]] | None) -> Guide
 def _checked(tool: ResponseTool, where: str) -> dict[str, Any]:
     check_supported(RESPONSES, "tools[].type", tool.type, f"{where}.type")
     plain = plain_function(tool.name, tool.description, tool.parameters, where=where)
+    if tool.strict is not None:
+        plain["strict"] = tool.strict
     return {"type": "function", "function": plain}

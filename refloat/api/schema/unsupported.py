@@ -101,8 +101,8 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
 #: Documented fields that pass and whose effect is as said here.
 HINTS: dict[str, str] = {
     "parallel_tool_calls": "false: the answer ends with its first tool call",
-    "tools[].function.strict": "accepted; arguments are held to their schema where a call is "
-    "required, or where the answer has to have a form",
+    "tools[].function.strict": "true: whatever the model calls, arguments are held to their schema; so "
+    "they are without it where a call is required, or where the answer has to have a form",
     "prompt_cache_key": "accepted; prefixes are shared without it",
     "safety_identifier": "accepted; not used",
     "user": "accepted; not used",

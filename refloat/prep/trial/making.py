@@ -11,7 +11,7 @@ from refloat.grammar.limits import check_grammar
 from refloat.grammar.nodes import Literal, choice
 from refloat.grammar.regex import from_regex
 from refloat.grammar.residual import residual
-from refloat.grammar.tool_calls import tool_calls
+from refloat.grammar.tool_calls import text_or_calls, tool_calls
 from refloat.prep.trial.either import either
 from refloat.prep.trial.reasoning import after_reasoning
 from refloat.wire.guide import Guide, GuideKind, GuideRequest
@@ -57,14 +57,20 @@ def _grammar_of(wish: GuideRequest) -> Grammar:
             return _one_of(_json(wish.text))
         case GuideKind.CALLS:
             return _calls(wish, wish.text)
+        case GuideKind.TEXT_OR_CALLS:
+            return text_or_calls(_family(wish), _json(wish.text), single=wish.single)
         case _:
             assert_never(wish.kind)
 
 
 def _calls(wish: GuideRequest, tools: str) -> Grammar:
+    return tool_calls(_family(wish), _json(tools), named=wish.named, single=wish.single)
+
+
+def _family(wish: GuideRequest) -> str:
     if wish.family is None:
         raise GrammarError("this model's format of calls is not known")
-    return tool_calls(wish.family, _json(tools), named=wish.named, single=wish.single)
+    return wish.family
 
 
 def _one_of(texts: Any) -> Grammar:

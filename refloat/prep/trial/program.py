@@ -38,6 +38,8 @@ GROWTH_BYTES = 1 << 30
 #: A grammar's own text beyond this was made of something that should have been refused before.
 MAX_EBNF_CHARS = 1 << 20
 
+_OF_TOOLS = (GuideKind.CALLS, GuideKind.TEXT_OR_CALLS)
+
 Trial = MakeGuide | ResumeGuide
 Job = Trial | Compile
 
@@ -135,7 +137,7 @@ def tried(job: Compile, compile_: Callable[[str], float]) -> Compiled:
 def refused(job: Trial, why: str, path: Sequence[str] = ()) -> PrepRefused:
     """The refusal of a job, with the field of the caller's that is at fault."""
     param = "" if isinstance(job, ResumeGuide) else job.wish.param
-    if path and isinstance(job, MakeGuide) and job.wish.kind is GuideKind.CALLS:
+    if path and isinstance(job, MakeGuide) and job.wish.kind in _OF_TOOLS:
         number, *path = path  # it is a tool's schema that is at fault, not the choice among them
         param = f"tools[{number}]"
     param = ".".join(part for part in (param, *path) if part)
