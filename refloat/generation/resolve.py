@@ -30,13 +30,10 @@ def check_request(request: GenerationRequest, facts: ModelFacts) -> None:
         )
     if not facts.capabilities.logprobs:
         _refuse_logprobs(request)
-    for place, token in enumerate(request.sampling.stop_token_ids):
-        _check_id(token, facts.vocab_size, f"stop_token_ids[{place}]")
+    _check_ids(request.sampling.stop_token_ids, facts.vocab_size, "stop_token_ids")
     for index, prompt in enumerate(request.prompts):
         if isinstance(prompt, TokenPrompt):
-            param = prompt_place(request, index)
-            for place, token in enumerate(prompt.ids):
-                _check_id(token, facts.vocab_size, f"{param}[{place}]")
+            _check_ids(prompt.ids, facts.vocab_size, prompt_place(request, index))
 
 
 def prompt_place(request: GenerationRequest, index: int) -> str:
@@ -153,13 +150,15 @@ def _refuse_logprobs(request: GenerationRequest) -> None:
     )
 
 
-def _check_id(token: int, vocab_size: int, param: str) -> None:
-    if not 0 <= token < vocab_size:
-        raise ProblemError.of(
-            ProblemKind.INVALID_REQUEST,
-            f"{token} is no token id of this model; ids are from 0 to {vocab_size - 1}.",
-            param=param,
-        )
+def _check_ids(ids: Sequence[int], vocab_size: int, param: str) -> None:
+    if not ids or (min(ids) >= 0 and max(ids) < vocab_size):
+        return
+    place = next(n for n, token in enumerate(ids) if not 0 <= token < vocab_size)
+    raise ProblemError.of(
+        ProblemKind.INVALID_REQUEST,
+        f"{ids[place]} is no token id of this model; ids are from 0 to {vocab_size - 1}.",
+        param=f"{param}[{place}]",
+    )
 
 
 def _first(said: _Number | None, default: _Number | None, otherwise: _Number) -> _Number:

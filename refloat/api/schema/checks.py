@@ -110,6 +110,8 @@ def stop_strings(stop: str | list[str] | None, field: str = "stop") -> tuple[str
 
 def token_ids(ids: Sequence[Any], param: str) -> tuple[int, ...]:
     """Ids that can be token ids at all; the vocabulary is checked later. Raises `ProblemError`."""
+    if set(map(type, ids)) == {int} and min(ids) >= 0 and max(ids) <= MAX_TOKEN_ID:
+        return tuple(ids)  # there may be millions, and everybody waits meanwhile
     for index, token in enumerate(ids):
         if type(token) is not int or not 0 <= token <= MAX_TOKEN_ID:
             where = f"{param}[{index}]"
