@@ -5,6 +5,7 @@ Everything here blocks; `store.py` calls it beside the event loop.
 
 import os
 import sqlite3
+import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
@@ -22,6 +23,8 @@ CREATE INDEX IF NOT EXISTS by_age ON responses (created_s);
 DROP INDEX IF EXISTS by_use;
 """
 _LOCK_WAIT_S = 5.0
+#: For those of this process.
+_TURN_WAIT_S = 10.0
 _NEXT_USE = "(SELECT COALESCE(MAX(used), 0) + 1 FROM responses)"
 
 
@@ -54,6 +57,8 @@ class ResponseDatabase:
         self._path = path
         self._max_bytes = max_bytes
         self._retention_s = retention_s
+        self._turn = threading.Lock()
+        """SQLite's own lock is polled for, and some who wait never get it."""
 
     def put(self, stored: StoredResponse) -> None:
         """Keep it, and make room for it: of the tenant who has most, what was used least lately."""
@@ -118,6 +123,16 @@ class ResponseDatabase:
 
     @contextmanager
     def _connection(self) -> Generator[sqlite3.Connection]:
+        if not self._turn.acquire(timeout=_TURN_WAIT_S):
+            raise sqlite3.OperationalError("too many want to read and write")
+        try:
+            with self._opened() as db:
+                yield db
+        finally:
+            self._turn.release()
+
+    @contextmanager
+    def _opened(self) -> Generator[sqlite3.Connection]:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         if not self._path.exists():
             # what callers wrote is for nobody else of this machine

@@ -1,11 +1,13 @@
 """What is kept of responses: by tenant, bounded, for a time, and whole conversations or nothing."""
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from refloat.api.responses import database as database_module
 from refloat.api.responses.database import ChainTooLongError, ResponseDatabase, StoredResponse
 
 NOW_S = 4_000_000_000  # so far ahead that nothing of it is too old
@@ -117,3 +119,11 @@ def test_no_statement_reads_through_all_that_is_kept(
     assert scans, "the sums at least are counted through"
     assert [plan for plan in scans if "COVERING INDEX" not in plan[0]] == []
     assert [plan for plan in scans if "MAX(used)" in plan[1]] == []
+
+
+def test_many_at_once_each_have_their_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database_module, "_LOCK_WAIT_S", 0.0)  # who polls has lost
+    database = ResponseDatabase(tmp_path / "r.sqlite3", max_bytes=1 << 20, retention_s=3600)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(database.put, [stored(f"{n}", size=10_000) for n in range(24)]))
+    assert all(database.get("a", f"{n}") for n in range(24))
