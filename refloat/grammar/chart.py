@@ -9,8 +9,9 @@ not cost the square of their length.
 from typing import NamedTuple
 
 from refloat.grammar.errors import GrammarError
+from refloat.grammar.free_text import FreeText, reading_of
 from refloat.grammar.grammar import Grammar
-from refloat.grammar.nodes import CharClass, Literal
+from refloat.grammar.nodes import CharClass, Free, Literal
 from refloat.grammar.tables import Kind, Tables
 
 #: Steps for each text, and for each of its characters, before it is given up as too ambiguous.
@@ -23,12 +24,14 @@ class Item(NamedTuple):
     entry: int
     """`WHOLE`: the text itself."""
     at: int
-    """Parts that are over; of a repetition its times; of a literal its characters."""
+    """Parts that are over; of a repetition its times; of a literal its characters; of free text its
+    state."""
     origin: int
     """Where it began."""
 
 
 WHOLE = -1
+_SCANNED = (Kind.LITERAL, Kind.CLASS, Kind.FREE)
 
 
 class Chart:
@@ -80,6 +83,11 @@ class Chart:
                     self._end(item.entry, item.origin)
                 else:
                     self.expected.append(Item(item.entry, item.at + 1, item.origin))
+            elif isinstance(node, Free):
+                state = reading_of(node).after(item.at, char)
+                if state != FreeText.DEAD:
+                    self.expected.append(Item(item.entry, state, item.origin))
+                    self._end(item.entry, item.origin)
         self._settle()
         return self.may_end or bool(self.expected)
 
@@ -126,7 +134,7 @@ class Chart:
             return
         self._predicted.add(child)
         first = Item(child, 0, self.place)
-        if self.tables.entries[child].kind in (Kind.LITERAL, Kind.CLASS):
+        if self.tables.entries[child].kind in _SCANNED:
             self.expected.append(first)
         else:
             self._add(first)

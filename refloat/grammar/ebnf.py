@@ -4,9 +4,21 @@ import re
 from typing import NamedTuple
 
 from refloat.grammar.char_escapes import ClassReader, escaped_char
+from refloat.grammar.ebnf_text import FREE_TEXT
 from refloat.grammar.errors import GrammarError
+from refloat.grammar.free_text import reading_of
 from refloat.grammar.grammar import ROOT, Grammar
-from refloat.grammar.nodes import EMPTY, Literal, Node, Reference, all_but, choice, repeat, sequence
+from refloat.grammar.nodes import (
+    EMPTY,
+    Free,
+    Literal,
+    Node,
+    Reference,
+    all_but,
+    choice,
+    repeat,
+    sequence,
+)
 from refloat.grammar.pruning import pruned, references
 
 _MOST_CHARS = 262_144
@@ -15,6 +27,7 @@ _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\r\n]*)*")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _SIGN = re.compile(r"::=|[()|*+?.]")
 _COUNTS = re.compile(r"\{\s*(\d{1,6})\s*(?:(,)\s*(\d{0,6}))?\s*\}")
+_FREE = FREE_TEXT.partition("{")[0]
 _SIMPLE = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
@@ -110,7 +123,8 @@ class _Parser:
             at = blank.end() if blank is not None else at
             if at == len(text):
                 return [*tokens, _Token("end", at)]
-            token, at = self._token(at)
+            read = self._free_text if text.startswith(_FREE, at) else self._token
+            token, at = read(at)
             tokens.append(token)
 
     def _token(self, at: int) -> tuple[_Token, int]:
@@ -139,6 +153,22 @@ class _Parser:
         if found[0] == ".":
             return _Token("node", at, node=all_but(((0x0A, 0x0A),))), at + 1
         return _Token(found[0], at), found.end()
+
+    def _free_text(self, at: int) -> tuple[_Token, int]:
+        tags: list[str] = []
+        end = at + len(_FREE)
+        while self._text.startswith('"', end):
+            tag, end = self._literal(end + 1)
+            tags.append(tag.text if isinstance(tag, Literal) else "")
+            end += 2 if self._text.startswith(", ", end) else 0
+        if not tags or not self._text.startswith("))", end):
+            raise self._error("this is not supported", at)
+        node = Free(tuple(tags))
+        try:
+            reading_of(node)
+        except GrammarError as error:
+            raise self._error(error.message, at) from None
+        return _Token("node", at, node=node), end + 2
 
     def _literal(self, at: int) -> tuple[Node, int]:
         text, out = self._text, list[str]()

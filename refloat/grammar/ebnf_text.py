@@ -8,6 +8,7 @@ from refloat.grammar.errors import GrammarError
 from refloat.grammar.nodes import (
     CharClass,
     Choice,
+    Free,
     Literal,
     Node,
     Reference,
@@ -17,6 +18,8 @@ from refloat.grammar.nodes import (
 from refloat.grammar.pruning import pruned
 
 _ROOT = "root"
+#: The engine's own word for text without some tags. It can only be the whole of a rule.
+FREE_TEXT = "TagDispatch(stop_eos=true, loop_after_dispatch=false, excludes=({}))"
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: The engine reads these as words of its own.
 _TAKEN = frozenset[str](
@@ -79,6 +82,8 @@ def _item(node: Node, names: Mapping[str, str]) -> str:
             if isinstance(node.node, Repeat):
                 inner = f"({inner})"
             return inner + _times(node.least, node.most)
+        case Free(tags):
+            return FREE_TEXT.format(", ".join(_item(Literal(tag), names) for tag in tags))
         case Sequence(()):
             return '""'
         case Sequence() | Choice():

@@ -11,6 +11,7 @@ from refloat.grammar.nodes import (
     EMPTY,
     CharClass,
     Choice,
+    Free,
     Literal,
     Node,
     Reference,
@@ -76,6 +77,8 @@ class _Form:
                 return self._rule(written, "choice") if node in self._shared else written
             case Repeat(inner, least, most):
                 return self._repeated(self.node(inner), least, most)
+            case Free():
+                return self._rule(node, "free")
             case Literal() | Reference():
                 return node
 

@@ -6,7 +6,16 @@ from typing import Any, cast
 
 from refloat.grammar.errors import GrammarError
 from refloat.grammar.grammar import Grammar
-from refloat.grammar.nodes import CharClass, Choice, Literal, Node, Reference, Repeat, Sequence
+from refloat.grammar.nodes import (
+    CharClass,
+    Choice,
+    Free,
+    Literal,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+)
 
 MOST_SCHEMA_DEPTH = 64
 MOST_SCHEMA_VALUES = 20_000
@@ -63,7 +72,7 @@ def _weight(node: Node, depth: int, rule: str) -> tuple[int, int]:
     if depth > MOST_DEPTH:
         raise GrammarError(f"nested more than {MOST_DEPTH} deep, in the rule {rule}")
     match node:
-        case Literal() | CharClass() | Reference():
+        case Literal() | CharClass() | Reference() | Free():
             return 1, 1
         case Sequence(inner) | Choice(inner):
             weights = [_weight(child, depth + 1, rule) for child in inner]
@@ -73,5 +82,5 @@ def _weight(node: Node, depth: int, rule: str) -> tuple[int, int]:
             if times > MOST_TIMES:
                 raise GrammarError(f"a repetition of more than {MOST_TIMES}, in the rule {rule}")
             nodes, copies = _weight(inner, depth + 1, rule)
-            is_plain = isinstance(inner, Literal | CharClass | Reference)
+            is_plain = isinstance(inner, Literal | CharClass | Reference | Free)
             return nodes + 1, 1 if is_plain else copies * times

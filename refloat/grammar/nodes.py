@@ -55,7 +55,14 @@ class Reference(msgspec.Struct, frozen=True):
     name: str
 
 
-Leaf = Literal | CharClass | Reference
+class Free(msgspec.Struct, frozen=True):
+    """Any text in which none of some tags occurs, as the engine can read it best. No tag may hold,
+    behind its first character, one that a tag begins with (`free_text.py`)."""
+
+    tags: tuple[str, ...]
+
+
+Leaf = Literal | CharClass | Reference | Free
 Node = Leaf | Sequence | Choice | Repeat
 
 EMPTY = Sequence(())
@@ -138,7 +145,7 @@ def with_leaves(node: Node, change: Callable[[Leaf], Node]) -> Node:
             return choice(*(with_leaves(option, change) for option in options))
         case Repeat(inner, least, most):
             return repeat(with_leaves(inner, change), least, most)
-        case Literal() | CharClass() | Reference():
+        case Literal() | CharClass() | Reference() | Free():
             return change(node)
 
 

@@ -8,6 +8,7 @@ from refloat.grammar.nodes import (
     NEVER,
     CharClass,
     Choice,
+    Free,
     Literal,
     Node,
     Reference,
@@ -47,7 +48,7 @@ def references(node: Node) -> Iterator[str]:
                 stack += reversed(inner)
             case Repeat():
                 stack.append(at.node)
-            case Literal() | CharClass():
+            case Literal() | CharClass() | Free():
                 pass
 
 
@@ -76,7 +77,7 @@ def _productive(rules: Mapping[str, Node]) -> set[str]:
 def _missing(node: Node, known: set[str]) -> frozenset[str] | None:
     """Rules without one of which a node has no end; `None`: it has one."""
     match node:
-        case Literal():
+        case Literal() | Free():
             return None
         case CharClass(ranges):
             return None if ranges else frozenset()
@@ -104,7 +105,7 @@ def _missing_of_all(options: tuple[Node, ...], known: set[str]) -> frozenset[str
 
 def _without_never(node: Node, known: set[str]) -> Node:
     match node:
-        case Literal():
+        case Literal() | Free():
             return node
         case CharClass(ranges):
             return node if ranges else NEVER

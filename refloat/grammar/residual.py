@@ -1,14 +1,18 @@
 """What may still follow a text under a grammar, as a grammar; and whether the text may end there."""
 
 from refloat.grammar.chart import WHOLE, Chart, Item
+from refloat.grammar.free_text import FreeText, reading_of
 from refloat.grammar.grammar import Grammar
 from refloat.grammar.nodes import (
     EMPTY,
+    Free,
     Literal,
     Node,
     Reference,
     Repeat,
     Sequence,
+    all_but,
+    chars,
     choice,
     repeat,
     sequence,
@@ -41,6 +45,7 @@ class _Rest:
         self._rules: dict[str, Node] = dict(chart.tables.rules)
         self._names: dict[tuple[int, int], str] = {}
         self._unmade: list[tuple[int, int]] = []
+        self._free: dict[tuple[Free, int], str] = {}
         self._count = 0
 
     def grammar(self) -> Grammar:
@@ -48,14 +53,45 @@ class _Rest:
         options: list[Node] = [EMPTY] if self._chart.may_end else []
         for item in self._chart.expected:
             node = self._chart.tables.entries[item.entry].node
-            left = Literal(node.text[item.at :]) if isinstance(node, Literal) else node
-            options.append(sequence(left, self._behind(item.entry, item.origin)))
+            options.append(
+                sequence(self._left_of_leaf(node, item.at), self._behind(item.entry, item.origin))
+            )
         start = self._new_name()
         self._rules[start] = choice(*options)
         while self._unmade:
             place = self._unmade.pop()
             self._rules[self._names[place]] = choice(*map(self._after, self._waiting(*place)))
         return Grammar(pruned(self._rules, start), start)
+
+    def _left_of_leaf(self, node: Node, at: int) -> Node:
+        match node:
+            case Literal(text):
+                return Literal(text[at:])
+            case Free():
+                return self._left_of_free(node, at)
+            case _:
+                return node
+
+    def _left_of_free(self, node: Free, state: int) -> Node:
+        """Free text whose beginning may have been that of a tag."""
+        if state == 0:
+            return node
+        if (node, state) not in self._free:
+            name = self._free[node, state] = self._new_name()
+            self._rules[name] = EMPTY  # so that the name is taken
+            reading = reading_of(node)
+            telling = reading.telling(state)
+            ways = {char: reading.after(state, char) for char in telling}
+            self._rules[name] = choice(
+                EMPTY,
+                sequence(all_but(chars(telling).ranges), node),
+                *(
+                    sequence(Literal(char), self._left_of_free(node, behind))
+                    for char, behind in ways.items()
+                    if behind != FreeText.DEAD
+                ),
+            )
+        return Reference(self._free[node, state])
 
     def _waiting(self, entry: int, origin: int) -> list[Item]:
         return self._chart.waiting[origin][entry]

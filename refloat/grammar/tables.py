@@ -4,7 +4,16 @@ from enum import Enum
 from typing import NamedTuple
 
 from refloat.grammar.grammar import Grammar
-from refloat.grammar.nodes import CharClass, Choice, Literal, Node, Reference, Repeat, Sequence
+from refloat.grammar.nodes import (
+    CharClass,
+    Choice,
+    Free,
+    Literal,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+)
 from refloat.grammar.pruning import pruned
 
 
@@ -13,6 +22,7 @@ class Kind(Enum):
 
     LITERAL = "literal"
     CLASS = "class"
+    FREE = "free"
     SEQUENCE = "sequence"
     CHOICE = "choice"
     REPEAT = "repeat"
@@ -62,7 +72,7 @@ class Tables:
                 return (node.node,)
             case Reference(name):
                 return (self.rules[name],)
-            case Literal() | CharClass():
+            case Literal() | CharClass() | Free():
                 return ()
 
     def _entry(self, node: Node) -> Entry:
@@ -72,6 +82,8 @@ class Tables:
                 return Entry(Kind.LITERAL if text else Kind.SEQUENCE, node)
             case CharClass():
                 return Entry(Kind.CLASS, node)
+            case Free():
+                return Entry(Kind.FREE, node)
             case Choice():
                 return Entry(Kind.CHOICE, node, children)
             case Repeat(_, least, most):
@@ -104,6 +116,8 @@ class Tables:
         match entry.kind:
             case Kind.LITERAL | Kind.CLASS:
                 return False
+            case Kind.FREE:
+                return True
             case Kind.SEQUENCE:
                 return all(known[child] for child in entry.children)
             case Kind.CHOICE:

@@ -3,10 +3,21 @@
 import random
 
 from refloat.grammar.grammar import Grammar
-from refloat.grammar.nodes import CharClass, Choice, Literal, Node, Reference, Repeat, Sequence
+from refloat.grammar.nodes import (
+    CharClass,
+    Choice,
+    Free,
+    Literal,
+    Node,
+    Reference,
+    Repeat,
+    Sequence,
+    all_but,
+)
 from refloat.grammar.pruning import pruned
 
 _NEVER = 1_000_000
+_ALL = all_but(()).ranges
 _ASCII = range(0x20, 0x7F)
 
 
@@ -40,6 +51,9 @@ class _Writer:
                 case CharClass(ranges):
                     out.append(self._char(ranges))
                     written += 1
+                case Free(tags):
+                    out.append(self._free(tags))
+                    written += len(out[-1])
                 case Reference(name):
                     stack.append(self._rules[name])
                 case Sequence(parts):
@@ -64,6 +78,11 @@ class _Writer:
             last = min(last, _ASCII[-1])
         return chr(self._chance.randint(first, last))
 
+    def _free(self, tags: tuple[str, ...]) -> str:
+        """Beginnings of tags too, which are none."""
+        pieces = [self._char(_ALL) for _ in range(4)] + [tag[: len(tag) // 2] for tag in tags]
+        return "".join(self._chance.sample(pieces, self._chance.randint(0, 4)))
+
     def _measure(self) -> None:
         changed = True
         while changed:
@@ -76,7 +95,7 @@ class _Writer:
 
     def _height(self, node: Node) -> int:
         match node:
-            case Literal() | CharClass():
+            case Literal() | CharClass() | Free():
                 return 0
             case Reference(name):
                 return self._heights[name]

@@ -8,6 +8,7 @@ from refloat.grammar.errors import GrammarError
 from refloat.grammar.json_text import CHAR_ESCAPES, STRING
 from refloat.grammar.nodes import (
     CharClass,
+    Free,
     Leaf,
     Literal,
     Node,
@@ -68,6 +69,8 @@ def _leaf(leaf: Leaf) -> Node:
             return _literal(text)
         case Reference():
             return choice(leaf, _QUOTED) if leaf == STRING else leaf
+        case Free():
+            return leaf
 
 
 def _literal(text: str) -> Node:

@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping
 
 from refloat.grammar.errors import GrammarError
+from refloat.grammar.free_text import reading_of
 from refloat.grammar.nodes import (
     CharClass,
+    Free,
     Leaf,
     Literal,
     Node,
@@ -12,7 +14,6 @@ from refloat.grammar.nodes import (
     all_but,
     chars,
     choice,
-    optional,
     repeat,
     sequence,
     with_leaves,
@@ -25,30 +26,9 @@ _BRACKET = Literal("]")
 def text_without(tags: Iterable[str]) -> Node:
     """Any text in which none of the tags occurs. No tag may hold, behind its first character, one
     that a tag begins with."""
-    tags = tuple(tags)
-    firsts = "".join(sorted({tag[0] for tag in tags}))
-    assert not any(char in firsts for tag in tags for char in tag[1:])
-    plain = all_but((ord(char), ord(char)) for char in firsts)
-    # Each piece begins as a tag does and leaves all tags, or ends, before the next such character.
-    pieces = [
-        sequence(
-            Literal(first), _off(tuple(tag[1:] for tag in tags if tag[0] == first), firsts, plain)
-        )
-        for first in firsts
-    ]
-    return sequence(repeat(plain), repeat(choice(*pieces)))
-
-
-def _off(rests: tuple[str, ...], firsts: str, plain: CharClass) -> Node:
-    """What may follow a tag's beginning, of which these are the rests."""
-    nexts = sorted({rest[0] for rest in rests})
-    other = all_but((ord(char), ord(char)) for char in (*firsts, *nexts))
-    options: list[Node] = [sequence(other, repeat(plain))]
-    for char in nexts:
-        behind = tuple(rest[1:] for rest in rests if rest[0] == char)
-        if all(behind):
-            options.append(sequence(Literal(char), _off(behind, firsts, plain)))
-    return optional(choice(*options))
+    free = Free(tuple(tags))
+    reading_of(free)
+    return free
 
 
 def cdata_text() -> Node:
@@ -73,6 +53,12 @@ def without(node: Node, banned: str, spelling: Mapping[str, str] | None = None) 
                 return all_but((*outside, *chars(banned).ranges))
             case Reference():
                 return leaf
+            case Free(tags):
+                if not all(tag[0] in banned for tag in tags):
+                    raise GrammarError(
+                        "free text cannot be written in this model's format of calls"
+                    )
+                return repeat(all_but(chars(banned).ranges))
 
     return with_leaves(node, change)
 

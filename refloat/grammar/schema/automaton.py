@@ -13,6 +13,7 @@ from refloat.grammar.nodes import (
     EMPTY,
     CharClass,
     Choice,
+    Free,
     Literal,
     Node,
     Reference,
@@ -79,7 +80,7 @@ class Automaton:
                 )
             case Repeat():
                 return self._repeat(node)
-            case Reference():
+            case Reference() | Free():
                 raise GrammarError("patterns hold no rules")
 
     def _place(self, node: CharClass) -> int:

@@ -12,6 +12,7 @@ from refloat.grammar.nodes import (
     LAST_CHAR,
     CharClass,
     Choice,
+    Free,
     Leaf,
     Literal,
     Node,
@@ -133,7 +134,7 @@ def _lengths(node: Node) -> _Lengths:
     match node:
         case Literal(text):
             return _Lengths(len(text), len(text))
-        case CharClass() | Reference():
+        case CharClass() | Reference() | Free():
             return _Lengths(1, 1)
         case Sequence(parts):
             found = [_lengths(part) for part in parts]
@@ -167,7 +168,7 @@ def _leaf_as_json(leaf: Leaf) -> Node:
             return sequence(*map(spelled, text))
         case CharClass():
             return _class_as_json(leaf)
-        case Reference():
+        case Reference() | Free():
             return leaf
 
 

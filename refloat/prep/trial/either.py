@@ -6,6 +6,7 @@ from refloat.grammar.grammar import ROOT, Grammar
 from refloat.grammar.nodes import (
     CharClass,
     Choice,
+    Free,
     Literal,
     Node,
     Reference,
@@ -27,7 +28,7 @@ def either(first: Grammar, second: Grammar) -> Grammar:
 
 def _renamed(node: Node, prefix: str) -> Node:
     match node:
-        case Literal() | CharClass():
+        case Literal() | CharClass() | Free():
             return node
         case Reference(name):
             return Reference(prefix + name)

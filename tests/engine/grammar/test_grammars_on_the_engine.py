@@ -15,6 +15,7 @@ from refloat.grammar.grammar import Grammar
 from refloat.grammar.json_schema import any_json, any_json_object, from_json_schema
 from refloat.grammar.nodes import (
     EMPTY,
+    Free,
     Literal,
     Node,
     Reference,
@@ -92,6 +93,9 @@ def _rest(grammar: Grammar, text: str) -> Grammar:
 
 
 GRAMMARS["rest in a string"] = _rest(any_json(), '{"a": [1, "x')
+_FREE = Grammar({"root": repeat(sequence(Free(("e", "th", '\\"\n', "｜<>")), Literal("e")), 2)})
+GRAMMARS["free"] = _FREE
+GRAMMARS["rest of free text"] = _rest(_FREE, "bread t")
 GRAMMARS["rest of a count"] = _rest(from_regex("a{2,9}b"), "aaa")
 
 

@@ -9,14 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refloat.grammar.ebnf import from_ebnf
+from refloat.grammar.ebnf_text import FREE_TEXT
 from refloat.grammar.errors import GrammarError
 from refloat.grammar.grammar import Grammar
 from refloat.grammar.json_schema import any_json, from_json_schema
+from refloat.grammar.nodes import Free, Literal, sequence
 from refloat.grammar.regex import from_regex
 from refloat.grammar.residual import matches, residual
 from refloat.grammar.words import word
 
+_FREE = sequence(Literal("("), Free(("<think>", "<x", "|")), Literal("<x"), Free(("|>",)))
 GRAMMARS = {
+    "free": Grammar({"root": _FREE}),
     "json": any_json(),
     "schema": from_json_schema(
         {
@@ -48,6 +52,33 @@ def test_rest_of_every_word_is_in_the_residual_at_every_cut(name: str) -> None:
             rest = residual(grammar, text[:cut])
             assert rest is not None, (text, cut)
             assert matches(rest, text[cut:]), (text, cut)
+
+
+@pytest.mark.parametrize(
+    ("tags", "text", "fits"),
+    [
+        (("<think>", "<tool>"), "a <th <<thin<tool >", True),
+        (("<think>", "<tool>"), "<<think>", False),
+        (("<think>", "<tool>"), "<t<tool>", False),
+        (("|",), "a<b", True),
+        (("|",), "a|", False),
+        (("ab", "abc"), "aab", False),
+    ],
+)
+def test_free_text_holds_no_tag(tags: tuple[str, ...], text: str, fits: bool) -> None:
+    grammar = Grammar({"root": Free(tags)})
+    assert matches(grammar, text) is fits
+    assert matches(from_ebnf(grammar.to_ebnf()), text) is fits
+    for cut in range(len(text)):
+        rest = residual(grammar, text[:cut])
+        assert rest is None or matches(rest, text[cut:]) is fits
+        assert rest is not None or not fits
+
+
+@pytest.mark.parametrize("tags", ["", '""', '"<a<"', '"a", "ba"', '"a" "b"', '"a\n', '"a")'])
+def test_free_text_that_cannot_be_read_is_refused(tags: str) -> None:
+    with pytest.raises(GrammarError):
+        from_ebnf(f"root ::= {FREE_TEXT.format(tags)}")
 
 
 @pytest.mark.parametrize("name", GRAMMARS)
