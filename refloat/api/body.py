@@ -36,6 +36,10 @@ class Body:
         data, self.data = self.data, b""
         return data
 
+    def hold(self, size_bytes: int) -> None:
+        """Lease for more that goes with this body, until the end. Raises as `take`."""
+        self._leases.append(self._budget.reserve(size_bytes))
+
     def __enter__(self) -> Self:
         return self
 

@@ -40,7 +40,8 @@ _log = get_logger(__name__)
 class Dialect:
     """One way to order generations."""
 
-    translate: Callable[[bytes, Caller], Order | Awaitable[Order]]
+    translate: Callable[[bytes, Caller, Callable[[int], None]], Order | Awaitable[Order]]
+    """The last argument takes the bytes of what else is held for the request."""
     encoder: Callable[[SessionPort, Order], AnswerEncoder]
     counts_events: bool = False
     """Its encoder numbers what it says: it has to have seen the events before those it tells."""
@@ -54,9 +55,13 @@ class Form:
     order: Order
 
 
-CHAT_DIALECT = Dialect(translate_chat, ChatEncoder)
-COMPLETION_DIALECT = Dialect(translate_completion, CompletionEncoder)
-MESSAGES_DIALECT = Dialect(translate_messages, MessagesEncoder, counts_events=True)
+CHAT_DIALECT = Dialect(lambda data, caller, _: translate_chat(data, caller), ChatEncoder)
+COMPLETION_DIALECT = Dialect(
+    lambda data, caller, _: translate_completion(data, caller), CompletionEncoder
+)
+MESSAGES_DIALECT = Dialect(
+    lambda data, caller, _: translate_messages(data, caller), MessagesEncoder, counts_events=True
+)
 
 
 def responses_dialect(desk: ResponseDesk) -> Dialect:
@@ -84,7 +89,7 @@ class Generate:
         limit = context.settings.max_body_bytes
         with await read_json_body(call, limit=limit, budget=context.budget) as body:
             caller = caller_of(call, finish_orphans=context.settings.finish_orphans)
-            ordered = self._dialect.translate(body.take(), caller)
+            ordered = self._dialect.translate(body.take(), caller, body.hold)
             order = ordered if isinstance(ordered, Order) else await ordered
             call.facts.model = served_model(context.fleet, order.request.model).name
             if context.settings.log_prompts:

@@ -1,10 +1,11 @@
 """A `/responses` body becomes the one internal request, with what was said before it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from refloat.api.body_cost import decoded_bytes
 from refloat.api.caller import Caller, deadline_s, retention_of
 from refloat.api.errors import invalid
 from refloat.api.responses.database import StoredResponse
@@ -27,8 +28,10 @@ from refloat.generation.request import ChatPrompt, GenerationRequest, Sampling
 _encode = msgspec.json.Encoder().encode
 
 
-async def translate_responses(desk: ResponseDesk, data: bytes, caller: Caller) -> Order:
-    """Raises `ProblemError`."""
+async def translate_responses(
+    desk: ResponseDesk, data: bytes, caller: Caller, hold: Callable[[int], None]
+) -> Order:
+    """`hold` is told what the conversation before this takes in memory. Raises `ProblemError`."""
     body = decode_body(data, RESPONSES_DECODER)
     check_responses(body)
     tools = checked_functions(body)
@@ -38,6 +41,7 @@ async def translate_responses(desk: ResponseDesk, data: bytes, caller: Caller) -
             message = "Responses are not kept by this server (setting responses_bytes)."
             raise invalid(message, "previous_response_id")
         before = await desk.store.chain(caller.tenant, body.previous_response_id)
+        hold(sum(decoded_bytes(one.items) + decoded_bytes(one.answer) for one in before))
     items = [{"role": "user", "content": body.input}] if isinstance(body.input, str) else body.input
     request = GenerationRequest(
         request_id=caller.request_id,

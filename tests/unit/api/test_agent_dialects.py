@@ -70,7 +70,7 @@ def messages_order(**fields: Any) -> Order:
 def responses_order(**fields: Any) -> Order:
     body = {"model": "m", "input": "x", **fields}
     data = json.dumps(body).encode()
-    return asyncio.run(translate_responses(ResponseDesk(None), data, CALLER))
+    return asyncio.run(translate_responses(ResponseDesk(None), data, CALLER, lambda _: None))
 
 
 def prompt_of(order: Order) -> list[dict[str, Any]]:
@@ -263,6 +263,27 @@ def test_what_is_put_is_found_at_once_and_by_the_next_server(tmp_path: Path) -> 
         assert await store.get("t", "x") is None
 
     asyncio.run(scenario())
+
+
+def test_conversation_that_is_taken_up_again_is_paid_for_before_it_is_decoded(
+    tmp_path: Path,
+) -> None:
+    held: list[int] = []
+
+    def hold(size_bytes: int) -> None:
+        held.append(size_bytes)
+        raise ProblemError.of(ProblemKind.OVERLOADED, "no room")
+
+    async def scenario() -> None:
+        store = store_in(tmp_path)
+        store.put(KEPT._replace(items=b"[{},{},{}] and so on", previous=None))
+        data = b'{"model": "m", "input": "x", "previous_response_id": "x"}'
+        await translate_responses(ResponseDesk(store), data, CALLER, hold)
+
+    with pytest.raises(ProblemError, match="no room"):
+        asyncio.run(scenario())
+    assert len(held) == 1
+    assert held[0] > 3 * 200  # each empty object takes more than its text
 
 
 def test_disk_that_fails_is_told_and_nothing_hangs(tmp_path: Path) -> None:
