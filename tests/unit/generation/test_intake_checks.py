@@ -11,7 +11,7 @@ from refloat.generation.request import ChatPrompt, TextPrompt
 from refloat.models.manifest import SamplingDefaults
 from refloat.supervisor.fleet import Availability
 from refloat.wire.messages import Capabilities
-from refloat.wire.problem import ProblemKind
+from refloat.wire.problem import ProblemError, ProblemKind
 from tests.unit.generation.conftest import EOS, VOCAB_SIZE, Stage, text_of
 
 CHAT = ChatPrompt([{"role": "user", "content": "hi"}])
@@ -65,6 +65,31 @@ def test_context_is_judged_on_prompt_and_explicit_max_tokens(
         assert problem.param == "prompt"
         assert "maximum context length is 20 tokens" in problem.message
         assert str(length) in problem.message
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("max_tokens", [None, 1, 7, 19, 20])
+def test_every_prompt_longer_than_one_that_never_fits_never_fits(
+    stage_of: type[Stage], max_tokens: int | None
+) -> None:
+    stage = stage_of(context_length=20, blocks=5, block_size=4, limits=Limits(max_queue=30))
+    stage.ready()
+
+    async def verdict(length: int) -> ProblemKind | None:
+        try:
+            session = await stage.submit([1] * length, max_tokens=max_tokens)
+        except ProblemError as error:
+            return error.problem.kind
+        await stage.finish(session)
+        return None
+
+    async def scene() -> None:
+        for length in range(1, 30):
+            fits = length + (max_tokens or 1) <= 20
+            expected = None if fits else ProblemKind.CONTEXT_LENGTH_EXCEEDED
+            assert await verdict(length) is expected, length
+        stage.assert_clean()
 
     asyncio.run(scene())
 
