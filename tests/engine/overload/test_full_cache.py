@@ -2,6 +2,7 @@
 been alone; nobody is hurt by a neighbour's cancel; and no block is left behind.
 """
 
+import os
 import random
 import threading
 from collections.abc import Collection, Iterator
@@ -19,6 +20,7 @@ from refloat.testing.patience import eventually
 pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(240)]
 
 DATA = Path(__file__).parents[2] / "data"
+PATIENCE_S = 600
 #: Blocks of 32 tokens.
 TIGHT, LOOSE = 20, 60
 MODELS: list[dict[str, Any]] = [
@@ -46,11 +48,18 @@ NAMES = [model["name"] for model in MODELS if model["name"].endswith(("cached", 
 SHORT = [f"{TIGHT}-cached", f"{LOOSE}-plain"]
 #: Says what an answer is when nobody else is there, once its own storm is over.
 ALONE = f"{LOOSE}-plain"
+#: In the long versions, of each model. At once they ask for ten times what the larger cache holds.
+STORMS, ASKS, THREADS = int(os.environ.get("SOAK_ROUNDS", "20")), 120, 84
+#: Of the default model, which is slow: tokens of a request, and requests for each block, so that they
+#: ask for ten times the cache.
+SLOW_TOKENS, SLOW_ASKS = 200, 1.8
 
 
-def serving(names: Collection[str], home: Path) -> Server:
-    """With these of the models."""
+def serving(names: Collection[str], home: Path, folder: Path | None = None) -> Server:
+    """With these of the models, or another one of the same settings."""
     models = [model for model in MODELS if model["name"] in names]
+    if folder is not None:
+        models = [{**model, "model": str(folder)} for model in models]
     config = {"models": models, "server": {"ready_when": "all"}}
     return Server.start(config=config, env={"REFLOAT_HOME": str(home)}, log_level="info")
 
@@ -108,7 +117,7 @@ def storm(server: Server, model: str, asks: list[Ask], threads: int) -> dict[int
     def one(place: int) -> list[str]:
         if place < threads:
             begun.wait(30)
-        client, ask = server.client(), asks[place]
+        client, ask = server.client(timeout_s=PATIENCE_S), asks[place]
         if ask.leaves_after is None:
             return texts(client, ask, model)
         leave(client, ask, model)
@@ -122,17 +131,18 @@ def storm(server: Server, model: str, asks: list[Ask], threads: int) -> dict[int
 def expect_short_answers(server: Server, model: str) -> None:
     """What the server then foresees is wrong, so that it has to stop some that it let in."""
     body = {"model": model, "prompt": [7, 8, 9], "max_tokens": 3, "n": 8, "ignore_eos": True}
-    assert server.client().post("/v1/completions", body).status == 200
+    assert server.client(timeout_s=PATIENCE_S).post("/v1/completions", body).status == 200
 
 
-def check(server: Server, model: str, count: int, seed: int) -> None:
-    blocks = next(m["num_kv_blocks"] for m in MODELS if m["name"] == model)
+def check(
+    server: Server, model: str, count: int, seed: int, *, threads: int = 24, longest: int = 320
+) -> None:
     chance = random.Random(f"{model} {seed}")
-    asks = [Ask(chance, min(blocks * 32, 320)) for _ in range(count)]
+    asks = [Ask(chance, longest) for _ in range(count)]
     pid = server.worker_pid(model)
     expect_short_answers(server, model)
-    answers = storm(server, model, asks, min(24, count))
-    client = server.client()
+    answers = storm(server, model, asks, min(threads, count))
+    client = server.client(timeout_s=PATIENCE_S)
     for place, answer in answers.items():
         ask = asks[place]
         if model == "hybrid":
@@ -187,8 +197,34 @@ def test_identical_cold_prompts_at_once_are_all_answered_alike(server: Server) -
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("model", [*NAMES, "hybrid"])
 def test_full_real_cache_for_long_answers_everybody_as_if_alone(tmp_path: Path, model: str) -> None:
     with serving([model, ALONE], tmp_path) as server:
-        for seed in range(2, 22):
-            check(server, model, 120, seed)
+        for seed in range(STORMS):
+            check(server, model, ASKS, seed + 2, threads=THREADS)
+        tell(server, model)
+
+
+@pytest.mark.soak
+@pytest.mark.smollm2
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("model", NAMES)
+def test_full_cache_of_the_default_model_answers_everybody_as_if_alone(
+    smollm2_folder: Path, tmp_path: Path, model: str
+) -> None:
+    asks = round(SLOW_ASKS * (TIGHT if model.startswith(f"{TIGHT}-") else LOOSE))
+    with serving([model, ALONE], tmp_path, smollm2_folder) as server:
+        for seed in range(max(1, STORMS // 10)):
+            check(server, model, asks, seed + 2, threads=asks, longest=SLOW_TOKENS)
+        tell(server, model)
+
+
+def tell(server: Server, model: str) -> None:
+    tokens = server.client().metric("refloat_generated_tokens_total", model=model)
+    steps = server.client().metric("refloat_engine_steps_total", model=model)
+    stopped = preemptions(server, model)
+    print(  # noqa: T201 - for docs/SOAK.md
+        f"{model}: {tokens:.0f} tokens in {steps:.0f} steps, {stopped:.0f} preemptions"
+    )
+    assert stopped or model == "hybrid"
