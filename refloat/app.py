@@ -13,6 +13,7 @@ import uvloop
 
 from refloat import __version__
 from refloat.api.asgi import build_asgi
+from refloat.api.connection_limit import raise_descriptor_limit
 from refloat.api.context import ApiContext
 from refloat.api.responses.store import response_store_for
 from refloat.api.server import build_server
@@ -72,6 +73,7 @@ def serve(
     0 after a drain, 3 if no model could be loaded at all, 1 if the gateway itself broke.
     """
     configure_logging(config.server.log_level, config.server.log_format)
+    raise_descriptor_limit()
     return uvloop.run(Gateway(config, resolved, failed).run(listener))
 
 

@@ -33,6 +33,9 @@ _TOO_LARGE = Problem(
     ProblemKind.HEADERS_TOO_LARGE,
     f"The request line and headers are larger than this server takes ({MAX_HEAD_BYTES} bytes).",
 )
+_TOO_MANY = Problem(
+    ProblemKind.OVERLOADED, "This server has as many connections as it can hold. Try again shortly."
+)
 _BROKEN = Problem(ProblemKind.INVALID_REQUEST, "This is not a valid HTTP/1.1 request.")
 _TOO_SLOW = Problem(
     ProblemKind.INVALID_REQUEST,
@@ -77,6 +80,8 @@ class RefloatProtocol(HttpToolsProtocol):
     """One connection. `counted` is told the status of every answer that no ASGI application saw."""
 
     counted: Callable[[int], None] = staticmethod(_uncounted)
+    max_connections = 65_536
+    """Beyond which a new one is refused: what they take is not there for new children."""
 
     def __init__(
         self,
@@ -101,6 +106,8 @@ class RefloatProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
         self._arm_head_timer()
+        if len(self.connections) > self.max_connections:
+            self._refuse(_TOO_MANY)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._disarm_head_timer()
@@ -252,6 +259,7 @@ class RefloatProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-def protocol_class(counted: Callable[[int], None]) -> type[RefloatProtocol]:
-    """The protocol with its counter, in the form that uvicorn takes: a class."""
-    return type("CountedProtocol", (RefloatProtocol,), {"counted": staticmethod(counted)})
+def protocol_class(counted: Callable[[int], None], max_connections: int) -> type[RefloatProtocol]:
+    """The protocol with its counter and its limit, in the form that uvicorn takes: a class."""
+    named = {"counted": staticmethod(counted), "max_connections": max_connections}
+    return type("CountedProtocol", (RefloatProtocol,), named)

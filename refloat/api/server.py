@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
+from refloat.api.connection_limit import most_connections
 from refloat.api.protocol import protocol_class
 from refloat.api.slow_readers import SlowReaders
 from refloat.observe.log import get_logger
@@ -62,7 +63,7 @@ def build_server(
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http=protocol_class(counted),
+        http=protocol_class(counted, most_connections()),
         ws="none",
         lifespan="off",
         interface="asgi3",

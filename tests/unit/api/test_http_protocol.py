@@ -1,6 +1,7 @@
 """Below ASGI: broken HTTP, huge headers, slow headers, pipelines. Raw sockets only."""
 
 import json
+import resource
 import socket
 import struct
 from typing import Any
@@ -8,8 +9,10 @@ from typing import Any
 import pytest
 
 from refloat.api import protocol
+from refloat.api.connection_limit import most_connections
 from refloat.generation.events import Delta
 from refloat.testing.client import Client
+from refloat.testing.patience import eventually
 
 DEADLINE_S = 20.0
 GET = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n"
@@ -199,3 +202,35 @@ def test_used_connection_on_which_no_request_begins_is_closed(
         sock.sendall(rest)
         while sock.recv(65536):
             pass
+
+
+def test_connections_beyond_the_limit_are_refused_and_taken_again(
+    monkeypatch: pytest.MonkeyPatch, gateway: Any
+) -> None:
+    standing = len(gateway.server.server_state.connections)
+    monkeypatch.setattr(gateway.server.config.http_protocol_class, "max_connections", standing + 1)
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=DEADLINE_S) as sock:
+        sock.sendall(GET + b"\r\n")
+        assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+        status, headers, body = split(talk(gateway))
+        assert (status, body["error"]["code"]) == (503, "overloaded")
+        assert int(headers["retry-after"]) >= 1
+        sock.sendall(GET + b"\r\n")  # who was there first is served on
+        assert sock.recv(65536).startswith(b"HTTP/1.1 200")
+    eventually(
+        lambda: talk(gateway, GET + b"Connection: close\r\n\r\n").startswith(b"HTTP/1.1 200"),
+        what="a place that is free again",
+    )
+
+
+@pytest.mark.parametrize(
+    ("soft", "expected"), [(1024, 768), (100, 50), (1, 1), (resource.RLIM_INFINITY, 65_280)]
+)
+def test_descriptors_are_left_for_everything_else(
+    monkeypatch: pytest.MonkeyPatch, soft: int, expected: int
+) -> None:
+    def limits(_which: int) -> tuple[int, int]:
+        return soft, soft
+
+    monkeypatch.setattr(resource, "getrlimit", limits)
+    assert most_connections() == expected
