@@ -51,6 +51,8 @@ def values(info: inspect.Type) -> st.SearchStrategy[Any]:
             return st.lists(values(item), max_size=4)
         case inspect.VarTupleType(item_type=item):
             return st.lists(values(item), max_size=4).map(tuple)
+        case inspect.IntType(ge=low, le=high):
+            return _WHOLE if low is None else st.integers(low, 2**64 - 1 if high is None else high)
         case inspect.DictType(value_type=value):
             return st.dictionaries(st.text(max_size=8), values(value), max_size=3)
         case _:
@@ -60,7 +62,6 @@ def values(info: inspect.Type) -> st.SearchStrategy[Any]:
 _SIMPLE: dict[type[inspect.Type], st.SearchStrategy[Any]] = {
     inspect.NoneType: st.none(),
     inspect.BoolType: st.booleans(),
-    inspect.IntType: _WHOLE,
     inspect.FloatType: st.floats(allow_nan=False),
     inspect.StrType: st.text(max_size=12),
     inspect.BytesType: st.binary(max_size=16),
