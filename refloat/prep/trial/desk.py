@@ -36,6 +36,8 @@ class TrialLimits:
     """For reading what was said already: it is as long as it is, and the engine is not kept by it."""
     compile_cpu_s: float = 1.1
     """The worker will need it once more, in the midst of everybody's answers."""
+    resume_compile_cpu_s: float = 3.0
+    """What is left of a grammar that was taken must not fail for being a little dearer than that."""
     wall_s: float = 20.0
     """For a machine that is so busy that nothing can be said of the grammar."""
     start_s: float = 30.0
@@ -110,6 +112,8 @@ class TrialDesk:
         if isinstance(made, PrepRefused) or made.guide is None or self._compilers is None:
             return made
         limit_s = self._limits.compile_cpu_s
+        if isinstance(job, ResumeGuide):
+            limit_s = self._limits.resume_compile_cpu_s
         tried = self._asked(self._compilers, job, Compile(job.job, made.guide.ebnf), limit_s)
         match tried:
             case Compiled(refusal=None):

@@ -116,6 +116,8 @@ def test_reading_a_long_answer_may_take_longer() -> None:
     limits = TrialLimits()
     least = limits.make_cpu_s + 10_000 * limits.resume_cpu_s_by_char
     assert nursery.maker.cpu_s == pytest.approx(least)
+    assert nursery.spawned[0].cpu_s == limits.resume_compile_cpu_s > limits.compile_cpu_s
+    nursery.desk.verdict(JOB)
     assert nursery.spawned[0].cpu_s == limits.compile_cpu_s
 
 
