@@ -31,7 +31,7 @@ class JsonValue:
     def __init__(self) -> None:
         self._kind = ""
         """`{`, `[`, `"` or `x` (a scalar); empty until the first character came."""
-        self._closers = ""
+        self._closers: list[str] = []
         self._in_string = False
         self._escaped = False
         self.is_done = False
@@ -86,7 +86,7 @@ class JsonValue:
             self._in_string = True
             self._kind = self._kind or char
         elif char in _CLOSER:
-            self._closers += _CLOSER[char]
+            self._closers.append(_CLOSER[char])
             self._kind = self._kind or char
         elif not self._kind:
             self._kind = "x"
@@ -95,7 +95,7 @@ class JsonValue:
             if char != self._closers[-1]:
                 self.is_broken = True
                 return at
-            self._closers = self._closers[:-1]
+            self._closers.pop()
             self.is_done = not self._closers
         else:
             run = _PLAIN_RUN.match(text, at)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from typing import NamedTuple
 
 #: What counts as blank between marks; nothing else is ever trimmed.
@@ -76,13 +77,17 @@ def look(text: str, start: int, tags: Iterable[str]) -> Seen:
 
 def skip_blanks(text: str, start: int, blanks: str = BLANKS) -> int:
     """The first place from `start` on that is not blank."""
-    while start < len(text) and text[start] in blanks:
-        start += 1
-    return start
+    run = _run_of(blanks).match(text, start)
+    return start if run is None else run.end()
 
 
 def blank_tail(text: str, start: int, end: int) -> int:
     """Where the blanks begin with which `text[start:end]` ends."""
-    while end > start and text[end - 1] in BLANKS:
-        end -= 1
-    return end
+    if end <= start or text[end - 1] not in BLANKS:
+        return end
+    return start + len(text[start:end].rstrip(BLANKS))
+
+
+@cache
+def _run_of(chars: str) -> re.Pattern[str]:
+    return re.compile(f"[{re.escape(chars)}]+")

@@ -44,15 +44,17 @@ class HarmonyParser:
 
     def push(self, text: str) -> list[Part]:
         """Take more text."""
-        self._source.add(text)
-        self._run()
+        if self._source.add(text):
+            self._run()
         return self._calls.take()
 
     def finish(self, *, cut: bool) -> list[Part]:
         """No more text comes. The model ends a call with a token that ends the answer too."""
+        if self._source.settle():
+            self._run()
         if cut and self._state == "header":
-            return []
-        self._source.ended = True
+            return self._calls.take()
+        self._source.end()
         self._run()
         if self._calls.is_open and not cut:
             self._calls.end()

@@ -46,12 +46,11 @@ class TaggedReasoning:
         """Take more text."""
         if self._state == "answer" and not self._tags.answer_closes:
             return [Content(text)] if text else []
-        self._source.add(text)
-        return list(self._run())
+        return list(self._run()) if self._source.add(text) else []
 
     def finish(self, *, cut: bool) -> list[Part]:
         """No more text comes. What was held back goes out as what it would have been."""
-        self._source.ended = True
+        self._source.end()
         return list(self._run())
 
     def _run(self) -> Iterable[Part]:

@@ -13,6 +13,10 @@ from refloat.parsing.parts import Part
 from refloat.parsing.source import Source
 from refloat.parsing.tags import BLANKS, Found, TagFinder, blank_tail, skip_blanks
 
+#: An answer of openings one in another, none of which becomes a call, is text from here on: each of
+#: them is read to the answer's end.
+_MOST_IN_VAIN = 100_000
+
 
 class Outcome(Enum):
     """How far a reader came."""
@@ -86,6 +90,8 @@ class CallParser:
         self._source = Source()
         self._calls = calls
         self._reader: CallReader | None = None
+        self._in_vain = 0
+        """Characters read of what was no call, each time anew."""
         self._at_start = True
         """No text has come out, so that a bare call may begin."""
         self._after_call = False
@@ -101,16 +107,18 @@ class CallParser:
 
     def push(self, text: str) -> list[Part]:
         """Take more text."""
-        self._source.add(text)
-        self._run()
+        if self._source.add(text):
+            self._run()
         return self._calls.take()
 
     def finish(self, *, cut: bool) -> list[Part]:
         """No more text comes. A call that a limit cut before its name was known is left out."""
+        if self._source.settle():
+            self._run()
         if cut and self._reader is not None and not self.is_done:
             self._reader.cut(self._source, self._calls)
             return self._calls.take()
-        self._source.ended = True
+        self._source.end()
         self._run()
         return self._calls.take()
 
@@ -135,6 +143,9 @@ class CallParser:
     def _give_back(self) -> None:
         source = self._source
         assert source.mark is not None
+        self._in_vain += source.at - source.mark
+        if self._in_vain > _MOST_IN_VAIN:
+            self._finder = TagFinder(())
         source.at = source.mark
         source.commit()
         self._say(source.take(source.at + source.certain))

@@ -21,7 +21,7 @@ class JsonCalls:
         "_early",
         "_key",
         "_listed",
-        "_raw",
+        "_pieces",
         "_state",
         "_value",
     )
@@ -33,7 +33,7 @@ class JsonCalls:
         self._state = "begin"
         self._listed = listed
         self._key = ""
-        self._raw = ""
+        self._pieces: list[str] = []
         """Of the value that is read as a whole."""
         self._early = ""
         """Arguments that came before the name."""
@@ -53,6 +53,10 @@ class JsonCalls:
         is_text = self._state == "value" and self._value.kind == '"'
         if calls.is_open and is_text and self._key in _ARGUMENTS:
             calls.arguments(string_prefix(self._raw))
+
+    @property
+    def _raw(self) -> str:
+        return "".join(self._pieces)
 
     def _step(self, source: Source, calls: Calls) -> Outcome | None:
         match self._state:
@@ -100,7 +104,7 @@ class JsonCalls:
         if text[colon] != ":":
             return self._fail(calls)
         self._key = string_value(text[at:end]) or ""
-        self._value, self._raw = JsonValue(), ""
+        self._value, self._pieces = JsonValue(), []
         self._state = "value"
         source.at = colon + 1
         return None
@@ -117,7 +121,7 @@ class JsonCalls:
         if streams:
             calls.arguments(piece.text)
         else:
-            self._raw += piece.text
+            self._pieces.append(piece.text)
         if value.is_broken:
             return self._fail(calls)
         if not value.is_done:

@@ -38,7 +38,7 @@ class LiteralValue:
 
     def __init__(self, writing: Writing = PYTHON) -> None:
         self._writing = writing
-        self._closers = ""
+        self._closers: list[str] = []
         self._quote = ""
         self.is_done = False
         self.is_broken = False
@@ -109,7 +109,7 @@ class LiteralValue:
         if seen.may_come and not ended:
             return at
         if char in _OPENERS:
-            self._closers += _OPENERS[char]
+            self._closers.append(_OPENERS[char])
             out.append(_AS_JSON.get(char, char))
             return at + 1
         if self._closers and char in ",:}])":
@@ -122,7 +122,7 @@ class LiteralValue:
             if char != self._closers[-1]:
                 self.is_broken = True
                 return at
-            self._closers = self._closers[:-1]
+            self._closers.pop()
             out.append(_AS_JSON.get(char, char))
             self._value_ended()
             return at + 1
@@ -146,7 +146,7 @@ class LiteralValue:
             self.is_broken = True
             return at
         word = text[at:end]
-        is_key = self._closers.endswith("}") and text.startswith(":", end)
+        is_key = self._closers[-1:] == ["}"] and text.startswith(":", end)
         if is_key or (word not in _WORDS and not _NUMBER.fullmatch(word)):
             out.append(quoted(word))
         else:
