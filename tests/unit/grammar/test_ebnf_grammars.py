@@ -1,6 +1,7 @@
 """Callers' EBNF read into grammars; our own EBNF, which says the same as the grammar it is of."""
 
 import random
+import re
 
 import pytest
 
@@ -118,3 +119,19 @@ def test_classes_beyond_ascii_are_rules_of_their_own() -> None:
 def test_grammar_without_words_has_no_ebnf() -> None:
     with pytest.raises(GrammarError):
         Grammar({"root": sequence(Literal("a"), Reference("root"))}).to_ebnf()
+
+
+def test_what_may_be_left_out_is_a_rule_of_its_own() -> None:
+    """Written in place it costs the engine the cube of an object's optional properties."""
+    schema = {"type": "object", "properties": {name: {"type": "boolean"} for name in "abcd"}}
+    assert ")?" not in from_json_schema(schema).to_ebnf()
+
+
+@pytest.mark.parametrize("least", [0, 2])
+def test_text_of_any_length_is_runs_of_one_class(least: int) -> None:
+    """Where a rule ends behind each character the engine looks at every token for every character."""
+    grammar = from_json_schema({"type": "string", "minLength": least})
+    assert re.search(r"(chars\d+)\* (item\d+)\* ", grammar.to_ebnf())
+    assert "json_char*" not in grammar.to_ebnf()
+    assert matches(from_ebnf(grammar.to_ebnf()), '"a\\n\\u00e9b"')
+    assert matches(from_ebnf(grammar.to_ebnf()), '"a"') is (least < 2)
