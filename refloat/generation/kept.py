@@ -1,11 +1,13 @@
 """One recorded generation, and one client's reading of it. What becomes of it is in `streams.py`."""
 
+import asyncio
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from refloat.generation.doorbell import Doorbell
 from refloat.generation.events import Completed, Event, Failed
+from refloat.generation.outcome import deadline_exceeded
 from refloat.generation.replay import MissedError, Recording
 from refloat.generation.request import Retention
 from refloat.generation.session import Session
@@ -63,7 +65,9 @@ class Attendance:
         is_attached: bool,
         max_backlog_bytes: int,
         on_leave: Callable[["Attendance"], None],
+        until_s: float | None = None,
     ) -> None:
+        """`until_s`: this client's own deadline, by the event loop's clock; what it reads goes on."""
         self.kept = kept
         self.request = kept.request
         self.model = kept.model
@@ -76,6 +80,7 @@ class Attendance:
         """Somebody else had asked for it."""
         self._max_backlog_bytes = max_backlog_bytes
         self._on_leave = on_leave
+        self._until_s = until_s
         self._bell = Doorbell()
 
     @property
@@ -97,7 +102,10 @@ class Attendance:
     async def next_events(self) -> Sequence[Event]:
         """The next ones, at least one; nothing comes after a terminal one."""
         try:
-            events = await self.kept.recording.news(self._bell, lambda: self.after)
+            async with asyncio.timeout_at(self._until_s):
+                events = await self.kept.recording.news(self._bell, lambda: self.after)
+        except TimeoutError:
+            return [Failed(deadline_exceeded())]
         except MissedError:
             message = "This stream was read too slowly; what it has missed is not kept any more."
             return [Failed(Problem(ProblemKind.CLIENT_CLOSED, message))]

@@ -18,6 +18,7 @@ from refloat.generation.claims import Claims
 from refloat.generation.events import Completed, Event, Failed
 from refloat.generation.kept import BASE_BYTES, Attendance, Kept
 from refloat.generation.orphans import Windows, is_findable, is_kept, kept_after_end_s, stay_of
+from refloat.generation.outcome import deadline_exceeded
 from refloat.generation.replay import Recording
 from refloat.generation.request import GenerationRequest, Retention
 from refloat.generation.session import Session
@@ -81,7 +82,7 @@ class Streams:
         if retention.sdk_retry:
             for kept in self._claims.left_behind(request.tenant, retention.body_digest):
                 if not kept.readers and not kept.is_delivered and self._is_whole(kept):
-                    return self._attend(kept, 0, is_attached=True)
+                    return self._attend(kept, 0, is_attached=True, until_s=_deadline_of(request))
         kept = await self._begin(request, retention, submit)
         if retention.sdk_retry is not None:
             self._claims.remember_body(kept)
@@ -133,12 +134,16 @@ class Streams:
     async def _open_by_key(
         self, request: GenerationRequest, retention: Retention, key: str, submit: Submit
     ) -> Attendance:
-        owner = (request.tenant, key)
+        owner, until_s = (request.tenant, key), _deadline_of(request)
         while (claim := self._claims.find(owner, retention.body_digest)) is not None:
             # Bounded by what bounds the first one's submission; a refused one leaves its claim.
-            found = await claim.settled()
+            try:
+                async with asyncio.timeout_at(until_s):
+                    found = await claim.settled()
+            except TimeoutError:
+                raise deadline_exceeded().raised() from None
             if found is not None and self._is_whole(found):
-                return self._attend(found, 0, is_attached=True)
+                return self._attend(found, 0, is_attached=True, until_s=until_s)
             if found is not None:
                 self._claims.forget(found)
         with self._claims.taken(owner, retention.body_digest) as mine:
@@ -169,13 +174,16 @@ class Streams:
         session.record(take)
         return kept
 
-    def _attend(self, kept: Kept, after: int, *, is_attached: bool) -> Attendance:
+    def _attend(
+        self, kept: Kept, after: int, *, is_attached: bool, until_s: float | None = None
+    ) -> Attendance:
         attendance = Attendance(
             kept,
             after=after,
             is_attached=is_attached,
             max_backlog_bytes=self._stream_buffer_bytes,
             on_leave=self._left,
+            until_s=until_s,
         )
         kept.readers.add(attendance)
         kept.is_orphan = kept.yields = False
@@ -245,6 +253,13 @@ class Streams:
             complete.remove(oldest)
             held[heaviest] -= BASE_BYTES + oldest.recording.held_bytes
             self._forget(oldest)
+
+
+def _deadline_of(request: GenerationRequest) -> float | None:
+    """Of one who repeats a request, by the event loop's clock: that of the first is the session's."""
+    if request.deadline_s is None:
+        return None
+    return asyncio.get_running_loop().time() + request.deadline_s
 
 
 def streams_for(server: ServerConfig, budget: ByteBudget, gauge: Gauge) -> Streams:

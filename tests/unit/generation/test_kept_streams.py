@@ -38,12 +38,17 @@ class House:
         *,
         max_tokens: int = 4,
         tenant: str = "t",
+        deadline_s: float | None = None,
         **kept: Any,
     ) -> Session | Attendance:
         kept.setdefault("body_digest", BODY)
         retention = Retention(**kept)
         request = self.stage.request(
-            prompt, max_tokens=max_tokens, tenant=tenant, retention=retention
+            prompt,
+            max_tokens=max_tokens,
+            tenant=tenant,
+            retention=retention,
+            deadline_s=deadline_s,
         )
         return await self.door.submit(request)
 
@@ -142,6 +147,30 @@ def test_repeated_key_waits_for_the_first_to_be_admitted_and_takes_over_if_it_le
         house.stage.run_dry()
         assert text(await rest(third)) == text_of(PROMPT, 4)
         assert len(replica.adds) == 1
+
+    asyncio.run(scene())
+
+
+def test_repeated_key_has_a_deadline_of_its_own() -> None:
+    house = House()
+    house.stage.publish(Availability.LOADING, facts=None)
+
+    async def scene() -> None:
+        first = asyncio.ensure_future(house.keyed())
+        await asyncio.sleep(0)
+        with pytest.raises(ProblemError) as caught:  # the first one is not admitted yet
+            await house.keyed(deadline_s=0.01)
+        assert caught.value.problem.kind is ProblemKind.DEADLINE_EXCEEDED
+        house.stage.ready()
+        attendance = await first
+        hasty = await house.keyed(deadline_s=0.01)
+        assert hasty.is_attached
+        [failed] = await rest(hasty)
+        assert isinstance(failed, Failed)
+        assert failed.problem.kind is ProblemKind.DEADLINE_EXCEEDED
+        hasty.cancel()
+        house.stage.run_dry()
+        assert text(await rest(attendance)) == text_of(PROMPT, 4)
 
     asyncio.run(scene())
 
