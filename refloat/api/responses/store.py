@@ -20,6 +20,7 @@ T = TypeVar("T")
 DEADLINE_S = 10.0
 #: Beyond these the disk is too slow for what is asked of it.
 _MAX_CALLS = 64
+_MAX_UNWRITTEN_BYTES = 64 << 20
 
 
 class ResponseStore:
@@ -37,7 +38,9 @@ class ResponseStore:
 
     def put(self, stored: StoredResponse) -> None:
         """Keep an answer. One that cannot be written is logged and forgotten."""
-        if len(self._unwritten) >= _MAX_CALLS:
+        waiting = self._unwritten.values()
+        waiting_bytes = sum(len(one.items) + len(one.answer) for one in waiting)
+        if len(waiting) >= _MAX_CALLS or waiting_bytes >= _MAX_UNWRITTEN_BYTES:
             _log.error("response not stored", response=stored.id, reason="the disk is too slow")
             return
         self._unwritten[stored.id] = stored

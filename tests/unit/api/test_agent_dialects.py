@@ -16,6 +16,7 @@ from refloat.api.caller import Caller
 from refloat.api.encode_anthropic import MessagesEncoder
 from refloat.api.encoder import AnswerEncoder
 from refloat.api.fold import Fold
+from refloat.api.responses import store as store_module
 from refloat.api.responses.database import StoredResponse
 from refloat.api.responses.desk import ResponseDesk
 from refloat.api.responses.encode import ResponsesEncoder
@@ -261,6 +262,23 @@ def test_what_is_put_is_found_at_once_and_by_the_next_server(tmp_path: Path) -> 
         assert await store_in(tmp_path).get("t", "x") == KEPT
         assert await store.delete("t", "x")
         assert await store.get("t", "x") is None
+
+    asyncio.run(scenario())
+
+
+def test_what_waits_for_the_disk_is_bounded_in_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "_MAX_UNWRITTEN_BYTES", 1)
+
+    async def scenario() -> None:
+        store = store_in(tmp_path)
+        store.put(KEPT)
+        store.put(KEPT._replace(id="y"))
+        assert await store.chain("t", "x") == [KEPT]
+        assert await store.get("t", "y") is None
+        store.put(KEPT._replace(id="z"))
+        assert await store.get("t", "z")
 
     asyncio.run(scenario())
 
