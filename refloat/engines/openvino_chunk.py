@@ -16,9 +16,10 @@ _BESIDE = 8
 _BLOCKS_BESIDE = 16
 #: Tokens that each of them comes to at most.
 _LENGTH_BESIDE, _PROMPT_BESIDE = 80, 8
-_SMALL_TIMES, _LARGE_TIMES = 5, 2
-#: Largest chunks of a prompt that are measured one after another, and that the target holds for.
-_CHUNKS, _REACH = 4, 8
+_SMALL_TIMES = 3
+#: Largest chunks of a prompt that are measured one after another, fewer where they would take longer
+#: than that in all; and those that the target holds for.
+_FEWEST, _CHUNKS, _LONGEST_S, _REACH = 2, 4, 4.0, 8
 #: No request of anybody's has such an id.
 _REQUEST_IDS = 1 << 40
 #: Ids that every vocabulary has, far from those of control tokens.
@@ -63,11 +64,12 @@ class _Trial:
             self._add(_PROMPT_BESIDE, _LENGTH_BESIDE - _PROMPT_BESIDE) for _ in range(self._beside)
         ]
         most = min(self._most - self._beside, self._longest)
-        chunks = min(_CHUNKS, self._longest // most)
-        small = min(self._prefill(min(LEAST_CHUNK, most), 1)[0] for _ in range(_SMALL_TIMES))
+        least = min(LEAST_CHUNK, most)
         # the fastest of some: kernels are built with the first, and others use the machine too
-        runs = [self._prefill(most, chunks) for _ in range(_LARGE_TIMES)]
-        seconds = [min(step) for step in zip(*runs, strict=True)]
+        small_s = min(self._prefill(least, 1)[0] for _ in range(_SMALL_TIMES))
+        affordable = int(_LONGEST_S / (small_s / least * most))
+        chunks = min(max(_FEWEST, min(_CHUNKS, affordable)), self._longest // most)
+        seconds = self._prefill(most, chunks)
         for handle in beside:
             handle.cancel()
         while self._pipeline.has_non_finished_requests():
@@ -75,8 +77,8 @@ class _Trial:
         late = Prefill(most, seconds[-1], most * (chunks - 1)) if chunks > 1 else None
         chunk = chunk_for(
             target_s,
-            Prefill(min(LEAST_CHUNK, most), small),
-            Prefill(most, seconds[0]),
+            Prefill(least, small_s),
+            Prefill(most, min(seconds)),  # of the first one, unless that had kernels to build
             late,
             context=min(self._longest, _REACH * most),
         )
