@@ -27,6 +27,8 @@ _RECURRENT_KEYS = (
     "conv_L_cache",
 )
 _F16_BYTES = 2
+#: The engine counts and names tokens in 31 bits; what is larger has been written by mistake.
+_MOST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def token_id(value: object) -> int | None:
     """A token id, or `None` for anything else (`null`, `-1`, text)."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if value >= 0 else None
+    return value if 0 <= value <= _MOST else None
 
 
 def token_ids(value: object) -> tuple[int, ...]:

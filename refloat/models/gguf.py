@@ -117,11 +117,13 @@ def _number(metadata: dict[str, Any], key: str) -> int | None:
     value = metadata.get(key)
     if value is None:
         return None
-    if isinstance(value, list):
-        value = max(value, default=None)  # pyright: ignore[reportUnknownVariableType,reportUnknownArgumentType]
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    values: list[Any] = value if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownVariableType]
+    if not all(isinstance(entry, int) and not isinstance(entry, bool) for entry in values):
         raise GgufError(f"{key}: a natural number is expected")
-    return value
+    largest = max(values, default=0)
+    if not values or largest < 0:
+        raise GgufError(f"{key}: a natural number is expected")
+    return largest
 
 
 def _text(metadata: dict[str, Any], key: str) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from refloat.models.error import IncompleteFolderError
 
-_CONSTANT = re.compile(rb'<data\b[^>]*?\boffset="(\d+)"[^>]*?\bsize="(\d+)"')
+_CONSTANT = re.compile(rb'<data\b[^>]*?\boffset="(\d{1,19})\d*"[^>]*?\bsize="(\d{1,19})\d*"')
 _VARIABLE = re.compile(rb'variable_id="([^"]+)"')
 _RECURRENT = re.compile(rb"\b(conv|ssm|recurrent|linear)\b")
 

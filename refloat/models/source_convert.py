@@ -57,7 +57,7 @@ def convert_gguf(gguf: Path, target: Path, store: Store, progress: ProgressSink)
         if event is None:
             return
         if event.stage == "failed":
-            said.append(event.message or "it did not say why")
+            said.append(event.error or "it did not say why")
         elif event.stage in _STAGES:
             report(_STAGES.index(event.stage) + 1)
 
@@ -79,7 +79,7 @@ def convert_gguf(gguf: Path, target: Path, store: Store, progress: ProgressSink)
 
 class _Event(msgspec.Struct):
     stage: str
-    message: str | None = None
+    error: str | None = None
 
 
 def _decode(line: str) -> _Event | None:

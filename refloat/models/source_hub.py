@@ -182,6 +182,9 @@ def _download(repo: str, wanted: _Wanted, staging: Path) -> None:
         raise ModelError(
             f"fetching {repo} failed, and goes on where it stopped next time: {first_line}"
         ) from error
+    except ValueError as error:  # a name that leads out of the folder, for one
+        first_line = str(error).partition("\n")[0]
+        raise ModelError(f"{repo} cannot be fetched: {first_line}") from error
     shutil.rmtree(staging / ".cache", ignore_errors=True)
     for name, size in wanted.sizes.items():
         path = staging / name

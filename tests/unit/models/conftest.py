@@ -30,7 +30,7 @@ with (source.parent / "conversions").open("a") as log:
 print("chatter that is no JSON", flush=True)
 print(json.dumps({"stage": "converting", "seconds": 0.1, "message": "qwen3"}), flush=True)
 if order == "refuse":
-    print(json.dumps({"stage": "failed", "seconds": 0.1, "message": "the engine wrote no network"}))
+    print(json.dumps({"stage": "failed", "seconds": 0.1, "error": "the engine wrote no network"}))
     sys.exit(71)
 if order == "crash":
     import os

@@ -107,9 +107,24 @@ def test_whole_file_is_taken_and_one_byte_less_is_not(read: Any) -> None:
         read(data[:-1])
 
 
+def _number_lists(*lists: tuple[str, int, int]) -> bytes:
+    """A header whose context length is a list of lists: of these forms, lengths and type codes."""
+    inner = b"".join(
+        struct.pack("<IQ", code, length) + struct.pack(form, 1) * length
+        for form, length, code in lists
+    )
+    return (
+        b"GGUF" + struct.pack("<IQQ", 3, 0, 2)
+        + string("general.architecture") + struct.pack("<I", 8) + string("llama")
+        + string("llama.context_length") + struct.pack("<IIQ", 9, 9, len(lists)) + inner
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("data", "word"),
     [
+        (_number_lists(("<B", 3, 0), ("<B", 2000, 0)), "llama.context_length"),
+        (_number_lists(("<B", 3, 0), ("<f", 3, 6)), "llama.context_length"),
         (b"", "header"),
         (b"GGUF", "header"),
         (b"PK\x03\x04" + b"\0" * 60, "magic"),

@@ -152,3 +152,11 @@ def test_hub_refusals_are_sentences(hub: HubStandIn) -> None:
     hub.status = 503
     assert f"the model hub ({hub.endpoint}) cannot be reached" in _reason()
     assert "no usable hub id" in _reason("owner/a--b")
+
+
+def test_hub_file_outside_its_repository_is_not_fetched(
+    hub: HubStandIn, gguf: Callable[..., bytes], refloat_home: Path
+) -> None:
+    hub.repos["owner/escape"] = {"../../../../escaped.gguf": gguf("qwen3")}
+    assert "owner/escape cannot be fetched: Invalid filename" in _reason("owner/escape")
+    assert not list(refloat_home.parent.rglob("escaped.gguf"))

@@ -90,6 +90,8 @@ def test_inspect_manifest_of_another_program_is_ignored(tiny: Path, content: str
         ({"max_position_embeddings": True}, None),
         ({"max_position_embeddings": "16"}, None),
         ({"max_position_embeddings": 0}, None),
+        ({"max_position_embeddings": 10**30}, None),
+        ({"max_position_embeddings": 10**30, "n_ctx": 17}, 17),
         ({"text_config": 3, "layer_types": 4, "architectures": 5}, None),
     ],
 )

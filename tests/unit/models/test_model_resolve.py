@@ -115,6 +115,16 @@ def test_resolve_failed_conversion_says_why_and_leaves_nothing(
     assert resolve(ModelConfig(str(copying_convert("")))).name == "model"
 
 
+def test_convert_gives_the_programs_own_words(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF")
+    (tmp_path / "entry").mkdir()
+    with pytest.raises(ModelError, match="cannot be converted: header: the file ends inside it"):
+        source_convert.convert_gguf(
+            broken, tmp_path / "entry", Store(tmp_path / "store"), ignore_progress
+        )
+
+
 def test_resolve_hanging_conversion_is_ended(
     copying_convert: MakeGguf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
