@@ -54,7 +54,7 @@ class ModelConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         Meta(
             description="Milliseconds that a step may take for a long prompt's sake while answers run: "
             "measured at load, which takes longer; a step computes at most max_num_batched_tokens, "
-            "and the target holds for prompts of up to eight times that"
+            "and the target holds for prompts of up to four times that"
         ),
     ] = None
     enable_prefix_caching: Annotated[

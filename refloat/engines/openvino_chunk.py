@@ -18,8 +18,9 @@ _BLOCKS_BESIDE = 16
 _LENGTH_BESIDE, _PROMPT_BESIDE = 80, 8
 _SMALL_TIMES = 3
 #: Largest chunks of a prompt that are measured one after another, fewer where they would take longer
-#: than that in all; and those that the target holds for.
-_FEWEST, _CHUNKS, _LONGEST_S, _REACH = 2, 4, 4.0, 8
+#: than that in all. The target holds for prompts twice as long: farther on a measurement's scatter
+#: would decide.
+_FEWEST, _CHUNKS, _LONGEST_S, _REACH = 2, 4, 4.0, 2
 #: No request of anybody's has such an id.
 _REQUEST_IDS = 1 << 40
 #: Ids that every vocabulary has, far from those of control tokens.
@@ -43,8 +44,8 @@ class Bounds(NamedTuple):
 def measured_step(
     pipeline: genai.ContinuousBatchingPipeline, target_s: float, bounds: Bounds
 ) -> int:
-    """Tokens of a step that keeps to `target_s` in which some sequences run and a prompt of up to eight
-    times `step_tokens` is computed; at most `step_tokens`."""
+    """Tokens of a step that keeps to `target_s` in which some sequences run and a prompt of up to four
+    times `step_tokens` is computed (eight where steps are quick); at most `step_tokens`."""
     return _Trial(pipeline, bounds).step_tokens(target_s)
 
 
@@ -80,7 +81,7 @@ class _Trial:
             Prefill(least, small_s),
             Prefill(most, min(seconds)),  # of the first one, unless that had kernels to build
             late,
-            context=min(self._longest, _REACH * most),
+            context=min(self._longest, _REACH * chunks * most),
         )
         return self._most if chunk == most else chunk + self._beside
 
