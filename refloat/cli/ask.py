@@ -15,6 +15,9 @@ import msgspec
 
 from refloat.config.keys import read_api_keys
 
+#: Longest wait for an answer that may be asked for.
+MAX_TIMEOUT_S = 86_400.0
+
 _MAX_ANSWER_BYTES = 8 * 1024 * 1024
 
 
@@ -47,6 +50,8 @@ class Target:
         """From a command's options. Raises `ValueError` (as `KeyFileError` is one) in words."""
         if urlsplit(url).scheme not in ("http", "https"):
             raise ValueError(f"{url} must begin with http:// or https://")
+        if not 0 < timeout_s <= MAX_TIMEOUT_S:
+            raise ValueError(f"the timeout must be above 0 and at most {MAX_TIMEOUT_S:g} seconds")
         key = read_api_keys(api_key_file)[0] if api_key_file else None
         return cls(url.rstrip("/"), key, timeout_s)
 
@@ -65,7 +70,7 @@ def ask(target: Target, path: str, body: object = None) -> bytes:
             raise ServerRefusedError(_refusal(error)) from error
     except urllib.error.URLError as error:
         raise NoAnswerError(f"no server answers there ({error.reason})") from error
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, OverflowError, UnicodeError, http.client.HTTPException) as error:
         raise NoAnswerError(f"no server answers there ({error or type(error).__name__})") from error
 
 

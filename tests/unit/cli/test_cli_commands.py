@@ -219,6 +219,25 @@ def test_status_of_nothing_is_6_and_one_line(capsys: pytest.CaptureFixture[str])
     assert _run("status", "--url", "ftp://x") == ExitCode.USAGE
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "reason"),
+    [
+        (("--timeout-s", "-1"), ExitCode.USAGE, "the timeout must be above 0"),
+        (("--timeout-s", "nan"), ExitCode.USAGE, "the timeout must be above 0"),
+        (("--timeout-s", "1e300"), ExitCode.USAGE, "at most 86400 seconds"),
+        (("--url", "http://a..b"), ExitCode.UNREACHABLE, "no server answers there"),
+        (("--url", "http://127.0.0.1:9/\u00fc"), ExitCode.UNREACHABLE, "no server answers there"),
+    ],
+)
+def test_status_of_what_cannot_be_asked_is_one_line(
+    capsys: pytest.CaptureFixture[str], options: tuple[str, ...], code: ExitCode, reason: str
+) -> None:
+    assert _run("status", *options) == code
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1
+
+
 # --- reset ----------------------------------------------------------------------------------------
 
 
