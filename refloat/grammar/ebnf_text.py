@@ -31,6 +31,7 @@ _TAKEN = frozenset[str](
 _IN_LITERAL = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _IN_CLASS = {**{char: "\\" + char for char in "\\]^-["}, "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _LARGEST_BMP = 0xFFFF
+_FIRST_SURROGATE, _LAST_SURROGATE = 0xD800, 0xDFFF
 
 
 def ebnf_text(rules: Mapping[str, Node], start: str) -> str:
@@ -74,7 +75,7 @@ def _item(node: Node, names: Mapping[str, str]) -> str:
         case Literal(text):
             return '"' + "".join(_escaped(char, _IN_LITERAL) for char in text) + '"'
         case CharClass(ranges):
-            return "[" + "".join(_range(*pair) for pair in ranges) + "]"
+            return "[" + "".join(_range(*pair) for pair in _bridged(ranges)) + "]"
         case Reference(name):
             return names[name]
         case Repeat():
@@ -102,6 +103,17 @@ def _times(least: int, most: int | None) -> str:
             return f"{{{least},}}"
         case _:
             return f"{{{least}}}" if least == most else f"{{{least},{most}}}"
+
+
+def _bridged(ranges: tuple[tuple[int, int], ...]) -> list[tuple[int, int]]:
+    """Ranges that go on behind the surrogates as one: the engine loses its way in bytes of a class with
+    a gap there, and then lets any token through. No text has surrogates."""
+    found: list[tuple[int, int]] = []
+    for first, last in ranges:
+        if found and first == _LAST_SURROGATE + 1 and found[-1][1] == _FIRST_SURROGATE - 1:
+            first, _ = found.pop()
+        found.append((first, last))
+    return found
 
 
 def _range(first: int, last: int) -> str:

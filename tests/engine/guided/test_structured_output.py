@@ -32,7 +32,7 @@ FORMAT = {"type": "json_schema", "json_schema": {"name": "person", "schema": SCH
 SEEDS = 8
 _TRIES = 4
 #: Marks of prompts whose worker is killed, and before which of their tokens.
-KILLED = {0: (1, 9), 1: (4, 16), 2: (12,)}
+KILLED = {0: (1, 9), 1: (4, 16), 2: (10,)}
 
 
 @pytest.fixture(scope="module")
