@@ -37,7 +37,6 @@ def translate_messages(data: bytes, caller: Caller) -> Order:
             stop=stop_strings(body.stop_sequences, "stop_sequences"),
         ),
         prompt_param="messages",
-        body_bytes=len(data),
         deadline_s=deadline_s(body, caller),
         priority=caller.priority,
         guide=message_wish(body, prompt.tools),

@@ -93,8 +93,6 @@ class GenerationRequest(msgspec.Struct, frozen=True):
     max_tokens_param: str = "max_tokens"
     """The caller's name for the limit, for errors that blame it."""
     prompt_param: str = "messages"
-    body_bytes: int = 0
-    """Size of the body that carried it, for the byte budget."""
     deadline_s: float | None = None
     """Seconds from acceptance within which the answer has to be complete."""
     priority: int = 0

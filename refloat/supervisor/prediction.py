@@ -11,7 +11,7 @@ import msgspec
 
 from refloat.supervisor.watch import Budget
 from refloat.wire.messages import EngineSpec
-from refloat.wire.progress import MAX_NAMED, Progress
+from refloat.wire.progress import Progress
 
 #: Observations that count; older ones are forgotten.
 _WINDOW = 64
@@ -32,7 +32,7 @@ class StepShape(NamedTuple):
 
 def shape_of(progress: Progress) -> StepShape:
     """From the page: its tokens are the prompt's chunk and one for each sequence of the batch."""
-    sequences = min(len(progress.generations), MAX_NAMED)
+    sequences = len(progress.generations)
     return StepShape(max(0, progress.tokens - sequences), sequences)
 
 

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-PAGE_BYTES = 4096
+PAGE_BYTES = 3 * 4096
 _LAYOUT_VERSION = 1
-#: Requests of the batch that the page can name; a larger batch is named in part, and counted.
-MAX_NAMED = 256
+#: Requests of a batch that the page can name: as many as `max_num_seqs` may be, since whoever is not
+#: named when a step never returns is not suspected of it.
+MAX_NAMED = 1024
 
 _HEAD = struct.Struct("<IIIIQQQQ")  # version, seq, phase, named, step, tokens, begin_ns, beats
 _SEQ = struct.Struct("<I")

@@ -62,7 +62,6 @@ async def translate_responses(
         ),
         max_tokens_param="max_output_tokens",
         prompt_param="input",
-        body_bytes=len(data) + sum(len(one.items) + len(one.answer) for one in before),
         deadline_s=deadline_s(body, caller),
         priority=caller.priority,
         guide=response_wish(body, tools),

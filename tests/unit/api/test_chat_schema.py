@@ -24,9 +24,8 @@ def order(**fields: Any) -> Order:
 
 
 def meaning(made: Order) -> Any:
-    """All of an order but the size of its body."""
-    request = msgspec.structs.replace(made.request, body_bytes=0)
-    return request, made.stream, made.include_usage, made.top_logprobs
+    """All of an order that a body says."""
+    return made.request, made.stream, made.include_usage, made.top_logprobs
 
 
 def prompt(**fields: Any) -> ChatPrompt:
