@@ -1,7 +1,7 @@
 """The page on which a worker says what it is doing."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, get_args
 
@@ -12,7 +12,7 @@ from refloat.wire.progress import MAX_NAMED, Phase, ProgressReader, ProgressWrit
 
 
 @contextmanager
-def page() -> Iterator[tuple[ProgressReader, ProgressWriter]]:
+def page() -> Generator[tuple[ProgressReader, ProgressWriter]]:
     reader = ProgressReader()
     fd = os.dup(reader.fd)
     try:
