@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import ipaddress
+import socket
 from collections.abc import Iterable
 
 from starlette.types import Scope
@@ -83,6 +84,19 @@ def is_local_caller(scope: Scope) -> bool:
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     return address.is_loopback
+
+
+def names_this_machine(scope: Scope) -> bool:
+    """Whether the Host header is an address, a name that no DNS server can give away, or missing."""
+    host = (header_of(scope, b"host") or b"localhost").strip().lower()
+    name = host.rpartition(b":")[0] if host.rpartition(b":")[2].isdigit() else host
+    if name in (b"localhost", socket.gethostname().lower().encode()):
+        return True
+    try:
+        ipaddress.ip_address(name.decode("latin-1").strip("[]"))
+    except ValueError:
+        return False
+    return True
 
 
 def digest_of(key: bytes) -> bytes:

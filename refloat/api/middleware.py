@@ -8,7 +8,13 @@ from collections.abc import Callable
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from refloat.api.auth import KeyRing, given_key, is_local_caller, tenant_of_address
+from refloat.api.auth import (
+    KeyRing,
+    given_key,
+    is_local_caller,
+    names_this_machine,
+    tenant_of_address,
+)
 from refloat.api.body import drain_refused_body
 from refloat.api.error_shapes import error_shape_of, speaks_anthropic
 from refloat.api.errors import ClientGoneError, error_answer, internal_problem
@@ -145,14 +151,15 @@ class AuthGate:
 
 def _check_operator(scope: Scope) -> None:
     """Without keys the operator is whoever calls from this machine, but for a web page that a browser
-    there happens to show, and for what a proxy there passes on. Raises `ProblemError`."""
+    there happens to show (it names its origin, or calls the server by a name of its own that it made
+    the browser take for this machine's), and for what a proxy passes on. Raises `ProblemError`."""
     is_passed_on = any(header_of(scope, name) is not None for name in _PROXY_HEADERS)
     if is_passed_on or not is_local_caller(scope):
         message = (
             "Without keys (api_key_file, keys) this route answers callers on this machine only."
         )
         raise ProblemError.of(ProblemKind.FORBIDDEN, message)
-    if header_of(scope, b"origin") is not None:
+    if header_of(scope, b"origin") is not None or not names_this_machine(scope):
         message = (
             "Without keys (api_key_file, keys) this route answers this machine's callers only."
         )

@@ -92,3 +92,21 @@ def test_incidents_are_for_operators_only(gateway_with: Any, store: IncidentStor
 def test_incidents_without_keys_are_for_this_machine_only(gateway: Any) -> None:
     answer = Client(gateway.url).request("GET", LIST, None, {"Origin": "https://evil.example"})
     assert (answer.status, answer.json()["error"]["code"]) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("evil.example", 403),  # a page's own name, which it made a browser resolve to 127.0.0.1
+        ("evil.example:8000", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("localhost:8000", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:8000", 200),
+        ("[::1]", 200),
+    ],
+)
+def test_incidents_without_keys_are_not_for_pages_that_rename_this_machine(
+    gateway: Any, host: str, status: int
+) -> None:
+    assert Client(gateway.url).request("GET", LIST, None, {"Host": host}).status == status
