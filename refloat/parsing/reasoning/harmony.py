@@ -136,7 +136,7 @@ class HarmonyParser:
     def _arguments(self) -> bool:
         """JSON, whose strings may hold what looks like marks; broken JSON goes up to a mark."""
         source, value = self._source, self._value
-        if not value.kind:
+        if not value.kind and not value.is_broken:
             source.at = skip_blanks(source.text, source.at)
             if source.is_empty:
                 return False

@@ -161,7 +161,9 @@ class PythonicCalls:
 
 def _key_at(text: str, at: int, form: PythonicFormat) -> tuple[str, int]:
     """A bare key, or one in quotes; empty if there is none or not the whole of it."""
-    quote = look(text, at, form.writing.quotes).tag
+    quote, may_come = look(text, at, form.writing.quotes)
+    if quote is None and may_come:
+        return "", len(text)
     if quote is None:
         run = _NAME.match(text, at)
         return ("", at) if run is None else (run[0], run.end())

@@ -30,3 +30,10 @@ def test_both_generations_are_read(bench: Any, opening: str, closing: str, quote
 def test_mark_without_a_call_is_text(bench: Any) -> None:
     for text in ("<|tool_call>", "<|tool_call>ping{}", "<|tool_call>call:nobody{}<tool_call|>"):
         assert bench.parse_anyhow(bench.family("gemma"), text).content == text
+
+
+def test_key_in_quotes_is_read_whose_mark_comes_in_pieces(bench: Any) -> None:
+    text = '<|tool_call>call:get_weather{<|"|>city<|"|>:<|"|>Oslo<|"|>}<tool_call|>'
+    found = bench.parse_anyhow(bench.family("gemma"), text)
+    assert found.values == [("get_weather", {"city": "Oslo"})]
+    assert found.content == ""

@@ -60,3 +60,9 @@ def test_header_that_a_limit_cut_is_left_out(bench: Any) -> None:
     text = "<|channel|>analysis<|message|>so<|end|><|start|>assistant<|channel|>commentary to=fun"
     found = bench.parse_anyhow(bench.family("gpt_oss"), text, cut=True)
     assert (found.reasoning, found.content) == ("so", "")
+
+
+def test_arguments_that_are_no_json_keep_their_blanks(bench: Any) -> None:
+    text = "<|channel|>commentary to=functions.ping<|message|>say  it\n again<|call|>"
+    found = bench.parse_anyhow(bench.family("gpt_oss"), text)
+    assert found.calls == [("ping", "say  it\n again")]
