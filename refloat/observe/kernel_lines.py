@@ -75,6 +75,8 @@ _DRIVER = re.compile(r"\b(?P<driver>i915|xe|amdgpu|NVRM|nvidia)\b")
 _ADDRESS = re.compile(r"\b(?P<address>[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}(?:\.[0-7])?)\b", re.I)
 #: Each names the process in its own way; the first that matches is taken.
 _PROCESS = (
+    # Any user may call a process `pid=1234`: the kernel's own number stands behind the name.
+    re.compile(r"\bin (?P<process>.{1,15}) \[(?P<pid>\d+)\]$"),
     re.compile(r"Killed process (?P<pid>\d+) \((?P<process>[^)]*)\)"),
     re.compile(r"\btask=(?P<process>[^,]*),pid=(?P<pid>\d+)"),
     re.compile(r"reaped process (?P<pid>\d+) \((?P<process>[^)]*)\)"),

@@ -151,3 +151,13 @@ def test_event_concerns_a_process_by_name_and_device_within_a_container() -> Non
     assert concerns(event, Subject(8, None), knows_pids=False)
     assert not concerns(event, Subject(7, "0000:04:00.0"), knows_pids=False)
     assert not concerns(other, Subject(8, "0000:03:00.0"), knows_pids=False)
+
+
+@pytest.mark.parametrize("name", ["pid=1234", "x pid=1234", "process x pid 1", "a [1234]"])
+def test_process_whose_name_looks_like_a_pid_is_not_taken_for_that_one(name: str) -> None:
+    event = parse_kernel_line(
+        f"i915 0000:00:02.0: [drm] GPU HANG: ecode 12:1:85df, in {name} [5678]"
+    )
+    assert event is not None
+    assert (event.pid, event.process) == (5678, name)
+    assert not concerns(event, Subject(1234), knows_pids=True)
