@@ -61,8 +61,9 @@ class Loading:
         """Of the last worker that was told to load."""
         self._reserved: int | None = None
         self._asked_s = float("-inf")
-        self._proved_rungs: set[int] = set()
-        """Of the ladder, on which a worker was ready once."""
+        self._proved: dict[int, int] = {}
+        """Rungs of the ladder on which a worker was ready once, each with the tokens of a step that
+        it had found to fit, where it had to find out."""
         self.spec = source.current
         """What the last worker that was told to load was told."""
         self.waits_for: str | None = None
@@ -84,7 +85,7 @@ class Loading:
     @property
     def next_spec(self) -> EngineSpec:
         """What the worker of the moment was told to load, or will be."""
-        return self._source.current if self.is_waiting else self.spec
+        return self._due() if self.is_waiting else self.spec
 
     def begin(self, child: Child) -> None:
         """A worker has said Hello."""
@@ -118,9 +119,13 @@ class Loading:
                 self._on_change()
         return self.refusal
 
-    def proved(self) -> None:
-        """The worker is ready: what it needed was there once, and may be again."""
-        self._proved_rungs.add(self.spec.rung)
+    def proved(self, step_tokens: int) -> None:
+        """The worker is ready: what it needed was there once, and may be again; and what it measured
+        to know how much a step may compute need not be measured again, in every recovery."""
+        if self.spec.inter_token_target_s:
+            self._proved[self.spec.rung] = step_tokens
+        else:
+            self._proved.setdefault(self.spec.rung, 0)
         self.over()
 
     def over(self) -> None:
@@ -130,9 +135,19 @@ class Loading:
         if reserved is not None and self._gate is not None:
             self._gate.done(reserved)
 
+    def _due(self) -> EngineSpec:
+        """What the next worker has to be told."""
+        spec = self._source.current
+        step_tokens = self._proved.get(spec.rung, 0)
+        if not spec.inter_token_target_s or not step_tokens:
+            return spec
+        return msgspec.structs.replace(
+            spec, max_num_batched_tokens=step_tokens, inter_token_target_s=0.0
+        )
+
     def _admitted(self, child: Child) -> EngineSpec | None:
         """The spec to load, or `None`: it waits, or was refused."""
-        spec = self._source.current
+        spec = self._due()
         if self._gate is None or self._manifest is None:
             return spec
         need = expected_need(spec, self._manifest, self._gate.available_bytes())
@@ -145,7 +160,7 @@ class Loading:
                 self._reserved = child.pid
                 self._wait(reason)
                 return None
-            case Refused(reason, False) if spec.rung in self._proved_rungs:
+            case Refused(reason, False) if spec.rung in self._proved:
                 # Somebody has taken what the last one left. Its generations would be lost by a
                 # refusal; so long as it waits they have the time that they are held anyway.
                 self._wait(f"waits for memory: it {reason}")

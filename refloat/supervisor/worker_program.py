@@ -262,10 +262,10 @@ class WorkerProgram:
         return WorkerEvent.PROVED
 
     def _announce_ready(self, child: Child) -> None:
-        self._loading.proved()
         self._watch.expect(self._costs.of(self._loading.spec))
         cache = None if self.probed is None else self.probed.cache
         capabilities = Capabilities() if self.loaded is None else self.loaded.capabilities
+        self._loading.proved(capabilities.step_tokens)
         self._replica = WorkerReplica(
             child,
             cache=cache,
