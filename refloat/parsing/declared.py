@@ -75,7 +75,7 @@ def _readings(word: str) -> Iterable[str]:
 
 def _literal(word: str) -> str | None:
     try:
-        json.loads(word)
+        json.loads(word, parse_constant=_no_number)
     except (ValueError, RecursionError):
         pass
     else:
@@ -83,9 +83,16 @@ def _literal(word: str) -> str | None:
     if len(word) > _MOST_LITERAL_CHARS:
         return None
     try:
-        return json.dumps(ast.literal_eval(word), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(ast.literal_eval(word), ensure_ascii=False, allow_nan=False)
+        text.encode()
+        return text
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
+
+
+def _no_number(word: str) -> None:
+    """`NaN` and `Infinity` are Python's JSON alone."""
+    raise ValueError(word)
 
 
 def _type_of(raw: str) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 _STRING_RUN = re.compile(r'[^"\\\x00-\x1f]+')
 _PLAIN_RUN = re.compile(r'[^"{}\[\]]+')
 _SCALAR_RUN = re.compile(r'[^\s,}\]{\[":]+')
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
 _ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
 _CLOSER = {"{": "}", "[": "]"}
 
@@ -125,7 +126,13 @@ def _sound_escape(char: str) -> str:
 
 
 def string_value(raw: str) -> str | None:
-    """The text of a whole JSON string; `None` if it is none."""
+    """The text of a whole JSON string; `None` if it is none. Half a pair of surrogates, which no
+    answer could carry, becomes U+FFFD."""
+    value = _decoded(raw)
+    return None if value is None else _HALF_PAIR.sub("\ufffd", value)
+
+
+def _decoded(raw: str) -> str | None:
     try:
         value: object = json.loads(raw)
     except (ValueError, RecursionError):
@@ -136,9 +143,9 @@ def string_value(raw: str) -> str | None:
 def string_prefix(raw: str) -> str:
     """The text of a JSON string that was cut somewhere, without what was cut in two."""
     for length in range(len(raw), max(0, len(raw) - 12), -1):
-        value = string_value(raw[:length] + '"')
-        if value is not None:
-            return value
+        value = _decoded(raw[:length] + '"')
+        if value is not None and not _HALF_PAIR.match(value[-1:]):
+            return _HALF_PAIR.sub("\ufffd", value)
     return ""
 
 
