@@ -3,12 +3,17 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from refloat.config.schema import ModelConfig
 from refloat.models.resolve import resolve
 
 ROOT = Path(__file__).parents[1]
+
+# How long an example takes says how busy the machine is.
+hypothesis.settings.register_profile("refloat", deadline=None)
+hypothesis.settings.load_profile("refloat")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

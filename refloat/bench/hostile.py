@@ -2,19 +2,25 @@
 `python -m refloat.bench.hostile MODEL`.
 
 Each is new to the server, so that none is answered from a verdict that is there already; hostile ones
-come one directly behind the other.
+come one directly behind the other. A neighbour asks without a pause meanwhile.
 """
 
+import statistics
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
+from refloat.bench.measure import resident_bytes
 from refloat.bench.prompts import TOOLS, large_body
 from refloat.testing.client import Client
 from refloat.testing.harness import Server
+from refloat.testing.outcome import Outcome, ask
 
 _LIMIT_S = 120.0
+_CALM_S = 10.0
 _Wishes = list[tuple[str, dict[str, Any]]]
 
 
@@ -60,18 +66,67 @@ def _rows(client: Client) -> Iterator[tuple[str, float, int]]:
             yield name, *_asked(client, fields)
 
 
+class _Neighbour:
+    """Somebody else's short answers, one after another, from `__enter__` to `__exit__`."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._ask, name="neighbour", daemon=True)
+        self.outcomes: list[Outcome] = []
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def __str__(self) -> str:
+        failed = sum(not outcome.is_right for outcome in self.outcomes)
+        median_s = statistics.median(outcome.wall_s for outcome in self.outcomes)
+        longest_s = max(outcome.wall_s for outcome in self.outcomes)
+        return (
+            f"{len(self.outcomes)} answers, {failed} failed, "
+            f"{median_s * 1000:.0f} ms p50, {longest_s * 1000:.0f} ms at most"
+        )
+
+    def _ask(self) -> None:
+        body = self._client.chat_body("Count.", model="it", max_tokens=8, ignore_eos=True)
+        while not self._stop.is_set():
+            self.outcomes.append(ask(self._client, body))
+
+
+def _memory(server: Server) -> str:
+    sizes = sorted(resident_bytes(server).items())
+    return ", ".join(f"{name} {size >> 20} MB" for name, size in sizes)
+
+
 def main(model: str) -> None:
     """Print the table."""
     with Server.start(
         [model, "--name", "it", "--tool-parser", "hermes"], log_level="info"
     ) as server:
+        client = server.client(timeout_s=_LIMIT_S)
         worker = server.worker_pid("it")
+        with _Neighbour(client) as calm:
+            time.sleep(_CALM_S)
+        before = _memory(server)
         sys.stdout.write("| what is asked for | s | status |\n|---|---|---|\n")
-        for name, spent_s, status in _rows(server.client(timeout_s=_LIMIT_S)):
-            sys.stdout.write(f"| {name} | {spent_s:.2f} | {status} |\n")
-            sys.stdout.flush()
+        with _Neighbour(client) as beside:
+            for name, spent_s, status in _rows(client):
+                sys.stdout.write(f"| {name} | {spent_s:.2f} | {status} |\n")
+                sys.stdout.flush()
         survives = "the same" if server.worker_pid("it") == worker else "another one"
         sys.stdout.write(f"\nThe worker is {survives} as before.\n")
+        sys.stdout.write(f"A neighbour in peace: {calm}; beside all this: {beside}.\n")
+        sys.stdout.write(f"Memory before: {before}; after: {_memory(server)}.\n")
 
 
 if __name__ == "__main__":
