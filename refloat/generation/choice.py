@@ -3,6 +3,9 @@
 Turns what the journal accepted into text and hands it to the session. Decides nothing about workers.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 from refloat.generation.answer_lengths import AnswerLengths, place_among_many
 from refloat.generation.events import FinishReason
 from refloat.generation.journal import Accepted, Journal
@@ -18,6 +21,16 @@ from refloat.parsing.pipeline import TextOut
 ID_BYTES = 36
 
 
+class Ending(NamedTuple):
+    """Why a choice is complete, as `Session.end_choice` is told."""
+
+    reason: FinishReason
+    cut: Cut | None
+    """What ended it, if it would not have ended by itself."""
+    stop: str | None
+    """The stop string that did."""
+
+
 class Choice:
     """Mutable, one writer: the dispatch of its model."""
 
@@ -27,6 +40,7 @@ class Choice:
         "echo",
         "is_distrusted",
         "journal",
+        "judge",
         "last_token_s",
         "pipeline",
         "prompt_index",
@@ -70,6 +84,8 @@ class Choice:
         """Times it was sent again since its last new token."""
         self.is_distrusted = False
         """A worker's account of it was wrong once already."""
+        self.judge: Callable[[Choice, Ending], None] | None = None
+        """Who says whether it may be complete like this; `None`: it may."""
         self.last_token_s: float | None = None
         self.worker_id: int | None = None
         """Who was sent the present attempt."""
@@ -137,12 +153,15 @@ class Choice:
         reason = FinishReason.STOP if is_stopped or finish is None else finish
         if self.reading is not None:
             reason = self._finish_reading(self.reading, reason, is_stopped)
-        self.session.end_choice(
-            self,
+        ending = Ending(
             reason,
             self.cut if reason is FinishReason.LENGTH else None,
             self.pipeline.stop if reason is FinishReason.STOP else None,
         )
+        if self.judge is None:
+            self.session.end_choice(self, *ending)
+        else:
+            self.judge(self, ending)
 
     def _deliver(self, out: TextOut, tokens: int) -> bool:
         """Hand over what became final by so many tokens. Whether the answer is over by that."""

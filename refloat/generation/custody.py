@@ -22,7 +22,7 @@ from refloat.generation.outcome import (
 from refloat.generation.preemptor import Preemptor
 from refloat.generation.queue import WaitingLine
 from refloat.generation.session import Session
-from refloat.generation.states import GenerationEvent, GenerationState
+from refloat.generation.states import GenerationEvent, GenerationState, failure_of
 from refloat.generation.suspects import Suspects
 from refloat.generation.trials import Trials
 from refloat.observe.log import get_logger
@@ -101,8 +101,7 @@ class Custody:
                 choice=choice.journal.index,
                 tokens=len(choice.journal.emitted),
             )
-        if choice.session.terminal is not None:
-            self._close(choice.session, "completed")
+        self.settle(choice.session)
 
     def distrust(self, account: ReplicaAccount, choice: Choice) -> None:
         """The worker's account of this generation is wrong: once may be, twice is not."""
@@ -212,7 +211,7 @@ class Custody:
         problem = with_incident(problem, next(filter(None, touched), None))
         for choice in session.choices:
             is_guilty = culprit is None or choice is culprit
-            event = _ending(choice) if is_guilty else GenerationEvent.CANCEL
+            event = failure_of(choice.journal.state) if is_guilty else GenerationEvent.CANCEL
             self._drop(choice, event, problem.kind)
         session.fail(with_progress(problem, session.tokens_emitted, resumable=resumable))
         self._close(session, problem.kind)
@@ -280,6 +279,11 @@ class Custody:
         self.fates.ended(journal.generation, journal.state, why)
         self.meter.ended(journal.state)
 
+    def settle(self, session: Session) -> None:
+        """A choice of it has ended: with the last one so has the session."""
+        if session.terminal is not None:
+            self._close(session, "completed")
+
     def _close(self, session: Session, outcome: str) -> None:
         del self.sessions[session]
         self._drain_rate.left(self._clock(), len(session.choices))
@@ -291,9 +295,3 @@ class Custody:
             prompt_tokens=session.prompt_tokens,
             completion_tokens=session.tokens_emitted,
         )
-
-
-def _ending(choice: Choice) -> GenerationEvent:
-    """How a journal fails from where it stands: one that never ran is rejected."""
-    is_new = choice.journal.state is GenerationState.QUEUED
-    return GenerationEvent.REJECT if is_new else GenerationEvent.FAIL

@@ -128,8 +128,9 @@ class Journal(msgspec.Struct):
         least = min(self.params.min_tokens, max_tokens)
         self.params = msgspec.structs.replace(self.params, max_tokens=max_tokens, min_tokens=least)
 
-    def know_rest(self, position: int, rest: Guide) -> None:
-        """What the guide leaves behind so many ids. Ignored if it has others by now."""
+    def know_rest(self, position: int, rest: Guide | None) -> None:
+        """What the guide leaves behind so many ids; `None`: nobody knows, and it goes on without.
+        Ignored if it has others by now."""
         if position == len(self.emitted):
             self.rest, self.rest_from = rest, position
 

@@ -36,6 +36,10 @@ class PrepPort(Protocol):
         """What a guide leaves for the rest of an answer; `None`: the text is none of its beginnings."""
         ...
 
+    async def check_guide(self, guide: Guide, text: str, *, is_whole: bool) -> bool:
+        """Whether a text is what a guide allows; one that is not whole has only to begin so."""
+        ...
+
 
 class Pipeline(Protocol):
     """One choice's way from ids to final text (`parsing/pipeline.py`)."""

@@ -1,21 +1,24 @@
 """Guided generations that have lost their worker: what their guides leave for the rest of their text.
 
 A grammar starts over in every attempt. So before such a generation may be sent again, prep makes the
-grammar of what may still follow; until then it waits in the line and is passed over.
+grammar of what may still follow; until then it waits in the line and is passed over. If there is none
+within bounds, it goes on without, and what came of it is held to its guide before it may end.
 """
 
 import asyncio
 from codecs import utf_8_decode
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import NamedTuple, TypeVar
 
-from refloat.generation.choice import Choice
+from refloat.generation.choice import Choice, Ending
 from refloat.generation.custody import Custody
+from refloat.generation.events import FinishReason
 from refloat.generation.journal import Journal
 from refloat.generation.ports import PrepPort
 from refloat.parsing.vocabulary import Vocabulary
-from refloat.wire.guide import Guide
 from refloat.wire.problem import Problem, ProblemError, ProblemKind
+
+_T = TypeVar("_T")
 
 #: Times that prep is asked, if it is for want of time or of a process that it does not answer.
 _TRIES = 3
@@ -54,14 +57,16 @@ class GuideResumer:
         seam = seam_of(choice.journal, self._vocabulary().whole())
         if not seam.whole:
             take_back(choice, seam)
-        work = self._resume(choice, seam)
-        self._tasks.add(asyncio.get_running_loop().create_task(work, name="guide-resumer"))
+        self._work(self._resume(choice, seam))
 
     def check(self) -> None:
         """Raises what broke in a task, which nobody else would hear of."""
         for task in [task for task in self._tasks if task.done()]:
             self._tasks.discard(task)
             task.result()
+
+    def _work(self, work: Coroutine[None, None, None]) -> None:
+        self._tasks.add(asyncio.get_running_loop().create_task(work, name="guide-resumer"))
 
     async def _resume(self, choice: Choice, seam: Seam) -> None:
         journal = choice.journal
@@ -70,21 +75,50 @@ class GuideResumer:
             return
         position, guide = len(journal.emitted), journal.params.guide
         if guide is not None and journal.needs_rest:
-            rest = await self._rest(guide, seam.text)
-            if rest is None:
-                self._give_up(choice)
-                return
-            journal.know_rest(position, rest)
+            try:
+                rest = await self._asked(lambda: self._prep.resume_guide(guide, seam.text))
+            except ProblemError:
+                choice.judge = self._judge
+                journal.know_rest(position, None)
+            else:
+                if rest is None:  # what came without a guide is no beginning of what it allows
+                    self._give_up(choice)
+                    return
+                journal.know_rest(position, rest)
         self._done()
 
-    async def _rest(self, guide: Guide, emitted: str) -> Guide | None:
-        for _ in range(_TRIES):
+    def _judge(self, choice: Choice, ending: Ending) -> None:
+        """It went on without its guide, and is complete."""
+        self._work(self._check(choice, ending))
+
+    async def _check(self, choice: Choice, ending: Ending) -> None:
+        journal, session, guide = choice.journal, choice.session, choice.journal.params.guide
+        is_whole = ending.reason is not FinishReason.LENGTH and ending.stop is None
+        text = _text_of(journal, self._vocabulary().whole(), is_whole=is_whole)
+        try:
+            is_right = guide is None or await self._asked(
+                lambda: self._prep.check_guide(guide, text, is_whole=is_whole)
+            )
+        except ProblemError:
+            is_right = False
+        if session.terminal is not None:
+            return
+        if is_right:
+            session.end_choice(choice, *ending)
+            self._custody.settle(session)
+        else:
+            self._custody.fail(session, unguidable(), culprit=choice, resumable=False)
+        self._done()
+
+    async def _asked(self, ask: Callable[[], Awaitable[_T]]) -> _T:
+        """What prep says. Raises `ProblemError`."""
+        for _ in range(_TRIES - 1):
             try:
-                return await self._prep.resume_guide(guide, emitted)
+                return await ask()
             except ProblemError as error:
                 if error.problem.kind is ProblemKind.INVALID_REQUEST:
-                    return None
-        return None
+                    raise
+        return await ask()
 
     async def _spell(self, choice: Choice, seam: Seam) -> bool:
         """Have other ids say the characters that went out, in place of those that are taken back."""
@@ -116,6 +150,14 @@ def seam_of(journal: Journal, vocabulary: Vocabulary) -> Seam:
         count += 1
         left -= len(vocabulary.raw_of(journal.emitted[-count]))
     return Seam(text, count, data[used + left : used].decode(errors="replace"))
+
+
+def _text_of(journal: Journal, vocabulary: Vocabulary, *, is_whole: bool) -> str:
+    """What it said, without the token that ended it."""
+    ids = journal.emitted
+    if is_whole and ids and ids[-1] in journal.params.stop_token_ids:
+        ids = ids[:-1]
+    return utf_8_decode(b"".join(map(vocabulary.raw_of, ids)), "replace", is_whole)[0]
 
 
 def take_back(choice: Choice, seam: Seam) -> None:

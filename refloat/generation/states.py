@@ -87,3 +87,8 @@ def next_state(state: GenerationState, event: GenerationEvent) -> GenerationStat
         return TRANSITIONS[state, event]
     except KeyError:
         raise IllegalTransitionError(f"a {state} generation cannot {event}") from None
+
+
+def failure_of(state: GenerationState) -> GenerationEvent:
+    """How a generation fails from where it stands: one that never ran is rejected."""
+    return GenerationEvent.REJECT if state is GenerationState.QUEUED else GenerationEvent.FAIL

@@ -20,11 +20,10 @@ from refloat.wire.frame import FrameError
 from refloat.wire.messages import PROTOCOL_VERSION, Hello
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
 from refloat.wire.prep_messages import (
-    MakeGuide,
+    GuideJob,
     PrepConfigure,
     PrepFailed,
     PrepReady,
-    ResumeGuide,
     ToPrep,
 )
 from refloat.wire.versions import library_versions
@@ -115,7 +114,7 @@ def _loop(pipe: Pipe[ToPrep], runner: JobRunner, outlet: Outlet, desk: TrialDesk
             return ChildExit.ASKED
         if isinstance(job, PrepConfigure):
             raise ProtocolError("prep_configure twice")
-        if isinstance(job, MakeGuide | ResumeGuide):
+        if isinstance(job, GuideJob):
             desk.submit(job)
         else:
             outlet.answer(runner.answer(job))

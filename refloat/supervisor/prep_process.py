@@ -21,9 +21,11 @@ from refloat.wire.frame import FrameError, encode_frame
 from refloat.wire.guide import Guide, GuideRequest
 from refloat.wire.messages import pack_ids, unpack_ids
 from refloat.wire.prep_messages import (
+    CheckGuide,
     Detokenize,
     FromPrep,
     Guided,
+    GuideJob,
     MakeGuide,
     PrepConfigure,
     PrepReady,
@@ -131,6 +133,11 @@ class PrepProcess:
         """What a guide leaves for the rest of an answer; `None`: the text is none of its beginnings."""
         return await self._ask_for_guide(ResumeGuide(next(self._numbers), guide, emitted))
 
+    async def check_guide(self, guide: Guide, text: str, *, is_whole: bool) -> bool:
+        """Whether a text is what a guide allows; one that is not whole has only to begin so."""
+        job = CheckGuide(next(self._numbers), guide, text, is_whole)
+        return await self._ask_for_guide(job) is not None
+
     async def run(self) -> None:
         """Supervise until `stop`. Raises what broke."""
         try:
@@ -162,7 +169,7 @@ class PrepProcess:
         except ValueError:
             raise self._nonsense() from None
 
-    async def _ask_for_guide(self, message: MakeGuide | ResumeGuide) -> Guide | None:
+    async def _ask_for_guide(self, message: GuideJob) -> Guide | None:
         answer = await self._ask(message.job, message, "making a grammar")
         if not isinstance(answer, Guided):
             raise self._nonsense()

@@ -16,12 +16,11 @@ from refloat.wire.faults import FaultKind
 from refloat.wire.messages import Hello
 from refloat.wire.prep_messages import (
     Guided,
-    MakeGuide,
+    GuideJob,
     PrepConfigure,
     PrepFailed,
     PrepReady,
     PrepRefused,
-    ResumeGuide,
     Text,
     Tokens,
 )
@@ -182,7 +181,7 @@ class PrepProgram:
             self.guides.send_some(self._child.send)
 
     def _line_of(self, job: Job) -> JobLine:
-        return self.guides if isinstance(job.message, MakeGuide | ResumeGuide) else self.line
+        return self.guides if isinstance(job.message, GuideJob) else self.line
 
     def _judge_head(self, child: Child, elapsed_s: float) -> Fault | None:
         """Time in which somebody has stopped the process is not the job's."""

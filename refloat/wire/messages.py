@@ -17,7 +17,7 @@ from refloat.wire.guide import Guide
 from refloat.wire.problem import Problem
 
 #: Raised whenever a message or its meaning changes; both ends refuse a stranger.
-PROTOCOL_VERSION = 7
+PROTOCOL_VERSION = 8
 
 
 #: From a worker: ids of which one could not be sent back to the next one are a frame that is none.

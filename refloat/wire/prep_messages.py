@@ -75,7 +75,21 @@ class ResumeGuide(msgspec.Struct, frozen=True, tag="resume_guide"):
     """As the grammar engine saw it, control marks spelt out."""
 
 
-ToPrep = PrepConfigure | Render | Tokenize | Detokenize | MakeGuide | ResumeGuide
+class CheckGuide(msgspec.Struct, frozen=True, tag="check_guide"):
+    """Whether a text is what a guide allows. As `ResumeGuide` otherwise; the answer has the guide if it
+    is, and none if it is not."""
+
+    job: int
+    guide: Guide
+    text: str
+    is_whole: bool
+    """Else it has only to begin like something that the guide allows."""
+
+
+#: Answered out of turn, by prep's children.
+GuideJob = MakeGuide | ResumeGuide | CheckGuide
+
+ToPrep = PrepConfigure | Render | Tokenize | Detokenize | GuideJob
 
 
 # --- for the gateway, from prep -------------------------------------------------------------------

@@ -14,12 +14,12 @@ import msgspec
 
 from refloat.prep.trial.messages import Compile, Compiled
 from refloat.prep.trial.process import ChildGoneError, Job, TooExpensiveError, TrialProcess
-from refloat.prep.trial.program import Trial, refused
+from refloat.prep.trial.program import refused
 from refloat.prep.trial.relay import NotStartedError, Relay
 from refloat.wire.child import report
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.pipe import LinkClosedError
-from refloat.wire.prep_messages import Guided, PrepRefused, ResumeGuide
+from refloat.wire.prep_messages import CheckGuide, Guided, GuideJob, PrepRefused, ResumeGuide
 from refloat.wire.problem import Problem, ProblemKind
 
 #: Children that one job may take with it: the first may have died of something else.
@@ -68,7 +68,7 @@ class TrialDesk:
             Relay(lambda: spawn(arguments), start_s=limits.start_s) if compiles else None
         )
         self._patience_s, self._relax_after_s = warm_after_s, relax_after_s
-        self._jobs: SimpleQueue[Trial] = SimpleQueue()
+        self._jobs: SimpleQueue[GuideJob] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def open(self) -> None:
@@ -77,7 +77,7 @@ class TrialDesk:
             self._thread = threading.Thread(target=self._run, name="trials", daemon=True)
             self._thread.start()
 
-    def submit(self, job: Trial) -> None:
+    def submit(self, job: GuideJob) -> None:
         """Take a job."""
         self.open()
         self._jobs.put(job)
@@ -106,10 +106,12 @@ class TrialDesk:
         if job is not None:
             self._answer(self.verdict(job))
 
-    def verdict(self, job: Trial) -> Guided | PrepRefused:
+    def verdict(self, job: GuideJob) -> Guided | PrepRefused:
         """The answer to one job, whatever becomes of children."""
         made = self._made(job)
         if isinstance(made, PrepRefused) or made.guide is None or self._compilers is None:
+            return made
+        if isinstance(job, CheckGuide):
             return made
         limit_s = self._limits.compile_cpu_s
         if isinstance(job, ResumeGuide):
@@ -124,15 +126,16 @@ class TrialDesk:
             case _:
                 return tried
 
-    def _made(self, job: Trial) -> Guided | PrepRefused:
+    def _made(self, job: GuideJob) -> Guided | PrepRefused:
         limit_s = self._limits.make_cpu_s
-        if isinstance(job, ResumeGuide):
-            limit_s += self._limits.resume_cpu_s_by_char * len(job.emitted)
+        if isinstance(job, ResumeGuide | CheckGuide):
+            said = job.emitted if isinstance(job, ResumeGuide) else job.text
+            limit_s += self._limits.resume_cpu_s_by_char * len(said)
         made = self._asked(self._makers, job, job, limit_s)
         return _unable(job, "it was made wrongly") if isinstance(made, Compiled) else made
 
     def _asked(
-        self, relay: Relay, job: Trial, message: Job, cpu_s: float
+        self, relay: Relay, job: GuideJob, message: Job, cpu_s: float
     ) -> Guided | PrepRefused | Compiled:
         for _ in range(_LIVES):
             try:
@@ -150,7 +153,7 @@ class TrialDesk:
         )
 
 
-def _unable(job: Trial, why: str, *, busy: bool = False) -> PrepRefused:
+def _unable(job: GuideJob, why: str, *, busy: bool = False) -> PrepRefused:
     """Nobody's fault but the server's."""
     kind = ProblemKind.OVERLOADED if busy else ProblemKind.INTERNAL_ERROR
     return PrepRefused(job.job, Problem(kind, f"The answer's form could not be prepared: {why}."))

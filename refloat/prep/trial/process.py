@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from refloat.prep.trial.messages import Compile, Compiled
-from refloat.prep.trial.program import Trial
+from refloat.prep.trial.messages import Compiled
+from refloat.prep.trial.program import Job
 from refloat.wire.frame import FrameError
 from refloat.wire.messages import Hello
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
 from refloat.wire.prep_messages import Guided, PrepRefused
 
-Job = Trial | Compile
 Answer = Guided | PrepRefused | Compiled
 _FromChild = Hello | Answer
 

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from refloat.grammar.errors import GrammarError
 from refloat.prep.trial.error import CompileError
-from refloat.prep.trial.making import ebnf_of, rest_of
+from refloat.prep.trial.making import allows, ebnf_of, rest_of
 from refloat.prep.trial.messages import Compile, Compiled
 from refloat.wire.child import report, settle
 from refloat.wire.exit_codes import ChildExit
@@ -25,7 +25,14 @@ from refloat.wire.frame import FrameError
 from refloat.wire.guide import Guide, GuideKind
 from refloat.wire.messages import PROTOCOL_VERSION, Hello
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
-from refloat.wire.prep_messages import Guided, MakeGuide, PrepRefused, ResumeGuide
+from refloat.wire.prep_messages import (
+    CheckGuide,
+    Guided,
+    GuideJob,
+    MakeGuide,
+    PrepRefused,
+    ResumeGuide,
+)
 from refloat.wire.problem import Problem, ProblemKind
 
 PROGRAM = "refloat-trial"
@@ -40,8 +47,7 @@ MAX_EBNF_CHARS = 1 << 20
 
 _OF_TOOLS = (GuideKind.CALLS, GuideKind.TEXT_OR_CALLS)
 
-Trial = MakeGuide | ResumeGuide
-Job = Trial | Compile
+Job = GuideJob | Compile
 
 _BUILD_PATH = re.compile(r"\[\d\d:\d\d:\d\d\]\s+|(?:/[^\s/:]+)+\.(?:cc|cpp|h):\d+:?\s*")
 _MOST_SAID = 300
@@ -101,9 +107,12 @@ def _limit_memory() -> None:
 
 
 def answer(job: Any) -> Guided | PrepRefused:
-    """Make a grammar of a wish, or of what is left of one. What cannot be done is refused, in the
-    caller's terms."""
+    """Make a grammar of a wish, or of what is left of one, or hold a text to one. What cannot be done
+    is refused, in the caller's terms."""
     try:
+        if isinstance(job, CheckGuide):
+            is_right = allows(job.guide, job.text, is_whole=job.is_whole)
+            return Guided(job.job, job.guide if is_right else None)
         ebnf = _text_of(job)
         if ebnf is None:
             return Guided(job.job, None)
@@ -134,9 +143,9 @@ def tried(job: Compile, compile_: Callable[[str], float]) -> Compiled:
         return Compiled(job.job, refusal="it needs too much memory")
 
 
-def refused(job: Trial, why: str, path: Sequence[str] = ()) -> PrepRefused:
+def refused(job: GuideJob, why: str, path: Sequence[str] = ()) -> PrepRefused:
     """The refusal of a job, with the field of the caller's that is at fault."""
-    param = "" if isinstance(job, ResumeGuide) else job.wish.param
+    param = job.wish.param if isinstance(job, MakeGuide) else ""
     if path and isinstance(job, MakeGuide) and job.wish.kind in _OF_TOOLS:
         number, *path = path  # it is a tool's schema that is at fault, not the choice among them
         param = f"tools[{number}]"
@@ -145,7 +154,7 @@ def refused(job: Trial, why: str, path: Sequence[str] = ()) -> PrepRefused:
     return PrepRefused(job.job, Problem(ProblemKind.INVALID_REQUEST, text, param=param or None))
 
 
-def _text_of(job: Trial) -> str | None:
+def _text_of(job: MakeGuide | ResumeGuide) -> str | None:
     if isinstance(job, ResumeGuide):
         return rest_of(job.guide, job.emitted)
     return ebnf_of(job.wish)

@@ -26,10 +26,11 @@ from refloat.wire.messages import (
 )
 from refloat.wire.pipe import EndOfLink, Pipe
 from refloat.wire.prep_messages import (
+    CheckGuide,
     Detokenize,
     FromPrep,
     Guided,
-    MakeGuide,
+    GuideJob,
     PrepConfigure,
     PrepFailed,
     PrepReady,
@@ -165,10 +166,10 @@ def _prep(mode: str, fd: int) -> None:
         return
     table = TokenTable(b"", pack_ids([]), ())
     pipe.send(PrepReady(table, vocab_size=256, eos_token_ids=(0,)))
-    waiting: list[MakeGuide | ResumeGuide] = []
+    waiting: list[GuideJob] = []
     while True:
         job = pipe.recv()
-        if isinstance(job, MakeGuide | ResumeGuide):
+        if isinstance(job, GuideJob):
             waiting.append(job)
         elif isinstance(job, Render | Tokenize | Detokenize):
             pipe.send(_answer(job))
@@ -179,11 +180,13 @@ def _prep(mode: str, fd: int) -> None:
                 pipe.send(_guided(waiting.pop()))
 
 
-def _guided(job: MakeGuide | ResumeGuide) -> FromPrep:
+def _guided(job: GuideJob) -> FromPrep:
     """A wish's text is its grammar."""
     if isinstance(job, ResumeGuide):
         rest = job.guide.ebnf.removeprefix(job.emitted)
         return Guided(job.job, None if rest == job.guide.ebnf else Guide(rest))
+    if isinstance(job, CheckGuide):
+        return Guided(job.job, job.guide if job.text == job.guide.ebnf else None)
     if job.wish.text == "BAD":
         return PrepRefused(job.job, Problem(ProblemKind.INVALID_REQUEST, "bad", job.wish.param))
     return Guided(job.job, Guide(job.wish.text))

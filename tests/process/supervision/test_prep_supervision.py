@@ -91,6 +91,11 @@ def test_grammars_are_made_beside_other_jobs_and_again_after_a_loss(
             assert isinstance(refused, ProblemError)
             assert refused.problem.kind is ProblemKind.INVALID_REQUEST
             assert made[len(_WISHES) :] == [Guide("c"), None]
+            checks = [prep.check_guide(Guide("abc"), text, is_whole=True) for text in ("abc", "x")]
+            held = asyncio.gather(*checks)
+            assert await prep.render(chat("a")) == [97]
+            assert await prep.detokenize([104]) == "h"
+            assert await held == [True, False]
 
     run(scenario)
 

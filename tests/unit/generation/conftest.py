@@ -105,6 +105,14 @@ class AlphabetPrep:
         self.resumed: list[str] = []
         """Texts whose rest was asked for."""
         self.hopeless: set[str] = set()
+        self.rest_problem: Problem | None = None
+        """Why there is no grammar of the rest of anything."""
+        self.checked: list[tuple[str, bool]] = []
+        """Texts that were held to their guides, and whether they were whole."""
+        self.is_right = True
+        """What is said of them."""
+        self.may_check = asyncio.Event()
+        self.may_check.set()
         self.may_make = asyncio.Event()
         self.may_make.set()
         self.may_resume = asyncio.Event()
@@ -124,7 +132,14 @@ class AlphabetPrep:
     async def resume_guide(self, guide: Guide, emitted: str) -> Guide | None:
         self.resumed.append(emitted)
         await self.may_resume.wait()
+        if self.rest_problem is not None:
+            raise self.rest_problem.raised()
         return None if emitted in self.hopeless else Guide(f"{guide.ebnf} without {emitted}")
+
+    async def check_guide(self, guide: Guide, text: str, *, is_whole: bool) -> bool:
+        self.checked.append((text, is_whole))
+        await self.may_check.wait()
+        return self.is_right
 
     async def tokenize(
         self, texts: Sequence[str], *, add_special_tokens: bool, most: int | None = None

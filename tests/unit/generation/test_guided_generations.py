@@ -349,24 +349,100 @@ def test_characters_that_went_out_are_spelt_by_other_ids(most: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "tries"), [("overloaded", 3), ("invalid_request", 1)])
-def test_rest_that_could_not_be_made_is_asked_for_again(
-    guided: Stage, monkeypatch: pytest.MonkeyPatch, kind: str, tries: int
+def test_answer_whose_rest_cannot_be_made_goes_on_without_and_is_held_to_its_guide_at_its_end(
+    guided: Stage, kind: str, tries: int
 ) -> None:
-    asked: list[str] = []
-
-    async def busy(guide: Guide, emitted: str) -> Guide:
-        asked.append(emitted)
-        raise Problem(ProblemKind(kind), "not now").raised()
-
-    monkeypatch.setattr(guided.prep, "resume_guide", busy)
-
     async def scene() -> None:
+        guided.prep.rest_problem = Problem(ProblemKind(kind), "not now")
         session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
         guided.step(2)
         guided.lose()
+        replica = guided.ready()
         await turns()
-        assert (await guided.read(session)).problem.kind is ProblemKind.ENGINE_ERROR
-        assert len(asked) == tries
+        assert len(guided.prep.resumed) == tries
+        assert replica.adds[0].params.guide is None
+        assert (await guided.finish(session)).text() == text_of(PROMPT, 6)
+        assert guided.prep.checked == [(text_of(PROMPT, 6), False)]
+        guided.assert_clean()
+
+    asyncio.run(scene())
+
+
+def test_answer_that_ended_by_itself_has_to_be_whole(guided: Stage) -> None:
+    async def scene() -> None:
+        guided.prep.rest_problem = Problem(ProblemKind.INVALID_REQUEST, "too dear")
+        prompt = (ENDS_AT, 3)
+        session = await guided.submit(prompt, max_tokens=9, guide=WISH)
+        guided.step(1)
+        guided.lose()
+        guided.ready()
+        await turns()
+        assert (await guided.finish(session)).reasons() == {0: FinishReason.STOP}
+        assert guided.prep.checked == [(text_of(prompt, 3), True)]
+
+    asyncio.run(scene())
+
+
+def test_answer_that_went_another_way_without_its_guide_ends_with_the_typed_error(
+    guided: Stage,
+) -> None:
+    async def scene() -> None:
+        guided.prep.rest_problem = Problem(ProblemKind.INVALID_REQUEST, "too dear")
+        guided.prep.is_right = False
+        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
+        guided.step(2)
+        guided.lose()
+        guided.ready()
+        await turns()
+        guided.step(4)
+        await turns()
+        problem = (await guided.read(session)).problem
+        assert problem.kind is ProblemKind.ENGINE_ERROR
+        assert (problem.resumable, problem.tokens_emitted) == (False, 6)
+        guided.assert_clean()
+
+    asyncio.run(scene())
+
+
+def test_answer_that_is_lost_again_has_its_guide_again_if_it_can(guided: Stage) -> None:
+    async def scene() -> None:
+        guided.prep.rest_problem = Problem(ProblemKind.INVALID_REQUEST, "too dear")
+        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
+        guided.step(2)
+        guided.lose()
+        guided.ready()
+        await turns()
+        guided.step(2)
+        guided.prep.rest_problem = None
+        guided.lose()
+        replica = guided.ready()
+        await turns()
+        expected = Guide(f"{GUIDE.ebnf} without {text_of(PROMPT, 4)}")
+        assert replica.adds[0].params.guide == expected
+        await guided.finish(session)
+        assert guided.prep.checked == [(text_of(PROMPT, 6), False)]
+
+    asyncio.run(scene())
+
+
+def test_client_that_leaves_while_its_answer_is_held_to_its_guide_leaves_nothing(
+    guided: Stage,
+) -> None:
+    async def scene() -> None:
+        guided.prep.rest_problem = Problem(ProblemKind.INVALID_REQUEST, "too dear")
+        guided.prep.may_check.clear()
+        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
+        guided.step(2)
+        guided.lose()
+        guided.ready()
+        await turns()
+        guided.step(4)
+        await turns()
+        assert session.terminal is None
+        session.cancel()
+        guided.prep.may_check.set()
+        await turns()
+        guided.assert_clean()
 
     asyncio.run(scene())
 

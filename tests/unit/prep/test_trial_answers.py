@@ -15,7 +15,7 @@ from refloat.prep.trial.messages import Compile
 from refloat.prep.trial.program import answer, tried
 from refloat.prep.trial.reasoning import after_reasoning
 from refloat.wire.guide import Guide, GuideKind, GuideRequest, ReasoningSpan
-from refloat.wire.prep_messages import Guided, MakeGuide, PrepRefused, ResumeGuide
+from refloat.wire.prep_messages import CheckGuide, Guided, MakeGuide, PrepRefused, ResumeGuide
 from refloat.wire.problem import Problem, ProblemKind
 
 K = GuideKind
@@ -159,6 +159,16 @@ def test_rest_is_what_the_guide_leaves() -> None:
     assert told.guide is not None
     assert matches(from_ebnf(told.guide.ebnf), "llow")
     assert answer(ResumeGuide(3, guide, "yx")) == Guided(3, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_whole", "is_right"),
+    [("yes", True, True), ("ye", True, False), ("ye", False, True), ("yx", False, False)],
+)
+def test_text_is_held_to_its_guide(text: str, is_whole: bool, is_right: bool) -> None:
+    guide = Guide('root ::= "yes" | "yellow"')
+    told = answer(CheckGuide(3, guide, text, is_whole))
+    assert told == Guided(3, guide if is_right else None)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from refloat.prep.trial.messages import Compiled
 from refloat.prep.trial.process import Answer, ChildGoneError, Job, TooExpensiveError, TrialProcess
 from refloat.testing.patience import eventually
 from refloat.wire.guide import Guide, GuideKind, GuideRequest
-from refloat.wire.prep_messages import Guided, MakeGuide, PrepRefused, ResumeGuide
+from refloat.wire.prep_messages import CheckGuide, Guided, MakeGuide, PrepRefused, ResumeGuide
 from refloat.wire.problem import Problem, ProblemKind
 
 JOB = MakeGuide(1, GuideRequest(GuideKind.JSON, param="field"))
@@ -119,6 +119,14 @@ def test_reading_a_long_answer_may_take_longer() -> None:
     assert nursery.spawned[0].cpu_s == limits.resume_compile_cpu_s > limits.compile_cpu_s
     nursery.desk.verdict(JOB)
     assert nursery.spawned[0].cpu_s == limits.compile_cpu_s
+
+
+def test_text_is_held_to_a_guide_without_the_compiler() -> None:
+    nursery = Nursery(Child())
+    told = nursery.desk.verdict(CheckGuide(1, Guide("root ::= x"), "x" * 10_000, is_whole=True))
+    assert told == MADE
+    assert nursery.spawned == []
+    assert nursery.maker.cpu_s > TrialLimits().make_cpu_s
 
 
 @pytest.mark.parametrize("is_slow", [False, True])
