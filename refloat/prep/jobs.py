@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from refloat.prep.chat import ChatRenderer
-from refloat.prep.limits import TimeLimitError, disarm
 from refloat.prep.table import TokenBytes
 from refloat.prep.tokenizer import Tokenizer
 from refloat.wire.messages import pack_ids, unpack_ids
@@ -39,11 +38,6 @@ class JobRunner:
             return self._do(job)
         except ProblemError as error:
             return PrepRefused(job.job, error.problem)
-        except TimeLimitError:
-            # The alarm of a rendering that had come to its end at that very moment.
-            disarm()
-            text = "the chat template took too long"
-            return _refused(job, ProblemKind.INVALID_REQUEST, text, "messages")
         except MemoryError:
             text = "this request needs more memory to be prepared than there is"
             return _refused(job, ProblemKind.INSUFFICIENT_MEMORY, text)

@@ -7,9 +7,12 @@ outside: prep is disposable, and the gateway waits for no answer beyond its dead
 import os
 import resource
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 #: After the first alarm come more, in case the exception was raised where Python drops it.
 _REPEAT_S = 0.05
@@ -19,32 +22,37 @@ class TimeLimitError(BaseException):
     """Time is up. No `Exception`, so that no handler between here and the limit swallows it."""
 
 
-@contextmanager
-def time_limit(seconds: float) -> Generator[None]:
-    """Raise `TimeLimitError` inside the block once `seconds` are over. Main thread only."""
+class _Alarm:
+    """Whether an alarm that comes is still wanted."""
+
+    is_set = False
+
+
+def within_time(seconds: float, work: Callable[[], _T]) -> _T:
+    """What `work` returns. Raises `TimeLimitError` once `seconds` are over, and never after that.
+    Main thread only; no limit within another.
+
+    No context manager: Python runs handlers where it calls, so that an alarm could come between the
+    end of the block and the first line of `__exit__`, which would not be run then, and others after
+    it, wherever the program is. Between `work` and the first line of `finally` nothing is called.
+    """
     old_handler = signal.signal(signal.SIGALRM, _raise)
-    old_delay_s, old_interval_s = signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT_S)
+    old_delay_s = old_interval_s = 0.0
     try:
-        yield
+        _Alarm.is_set = True
+        old_delay_s, old_interval_s = signal.setitimer(signal.ITIMER_REAL, seconds, _REPEAT_S)
+        return work()
     finally:
-        disarm()
+        _Alarm.is_set = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old_handler)
         if old_delay_s:
             signal.setitimer(signal.ITIMER_REAL, old_delay_s, old_interval_s)
 
 
-def disarm() -> None:
-    """Stop the clock, even if it goes off at this very moment."""
-    while True:
-        try:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        except TimeLimitError:
-            continue
-        return
-
-
 def _raise(_number: int, _frame: FrameType | None) -> None:
-    raise TimeLimitError
+    if _Alarm.is_set:
+        raise TimeLimitError
 
 
 @contextmanager

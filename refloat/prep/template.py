@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from jinja2 import Template, TemplateSyntaxError
 
 from refloat.prep.environment import TemplateRefusalError, chat_environment
-from refloat.prep.limits import TimeLimitError, memory_limit, time_limit
+from refloat.prep.limits import TimeLimitError, memory_limit, within_time
 from refloat.prep.sources import TemplateSource
 
 #: Characters of the longest prompt that is rendered; far more than any context holds.
@@ -71,8 +71,8 @@ class ChatTemplate:
         variables = {**self._special_texts, **(more or {}), **rendering._asdict()}
         limit_s = self._limit_s if limit_s is None else min(limit_s, self._limit_s)
         try:
-            with memory_limit(_MAX_EXTRA_BYTES), time_limit(limit_s):
-                return _bounded(template, variables)
+            with memory_limit(_MAX_EXTRA_BYTES):
+                return within_time(limit_s, lambda: _bounded(template, variables))
         except TemplateRefusalError as error:
             raise RenderError(error.message or "refused", refused=True) from error
         except RenderError:
@@ -99,8 +99,8 @@ class ChatTemplate:
 
 def _compiled(text: str, limit_s: float) -> Template:
     try:
-        with memory_limit(_MAX_EXTRA_BYTES), time_limit(limit_s):
-            return chat_environment().from_string(text)
+        with memory_limit(_MAX_EXTRA_BYTES):
+            return within_time(limit_s, lambda: chat_environment().from_string(text))
     except TemplateSyntaxError as error:
         raise TemplateLoadError(f"{error.message} (line {error.lineno})") from error
     except TimeLimitError:

@@ -55,7 +55,7 @@ class TrialDesk:
         compiles: bool,
         limits: TrialLimits | None = None,
         spawn: Callable[[Sequence[str]], TrialProcess] = TrialProcess,
-        warm_after_s: float = 2.0,
+        warm_after_s: float = 10.0,
         relax_after_s: float = 60.0,
     ) -> None:
         """`arguments` name the model to the child that compiles, if there is to be one (`compiles`).

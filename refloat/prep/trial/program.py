@@ -77,6 +77,7 @@ def _serve(options: argparse.Namespace) -> ChildExit:
     if not has_parent:
         return ChildExit.ORPHANED
     os.nice(_NICE)
+    _forget_limit()
     do = answer if options.make else _compiler(options)
     _limit_memory()
     pipe.send(Hello(PROTOCOL_VERSION, os.getpid(), "trial"))
@@ -94,6 +95,12 @@ def _compiler(options: argparse.Namespace) -> Callable[[Any], Compiled]:
 
     compile_ = GrammarCompiler(Path(options.model_path), options.vocab_size).compile
     return lambda job: tried(job, compile_)
+
+
+def _forget_limit() -> None:
+    """A child that was started during a rendering has that rendering's limit of memory."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
 def _limit_memory() -> None:

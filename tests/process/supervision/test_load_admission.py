@@ -51,6 +51,17 @@ class Host:
     def gate(self) -> LoadGate:
         return LoadGate(self.folder, host_memory=self.memory)
 
+    def filling_gate(self, left_gb: float) -> LoadGate:
+        """One on whose host no more than this is left once a load is over."""
+        host = self
+
+        class Filling(LoadGate):
+            def done(self, pid: int) -> None:
+                super().done(pid)
+                host.free_gb = left_gb
+
+        return Filling(self.folder, host_memory=self.memory)
+
 
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
@@ -220,10 +231,9 @@ def test_spare_that_finds_no_memory_leaves_the_model_ready(
     supervise: Supervise, host: Host
 ) -> None:
     async def scenario() -> None:
-        config = scripted(spares=1)
-        async with supervise(config=config, gate=host.gate(), weights_bytes=6 * GB) as world:
-            world.recorder.on_step = None
-            await world.until(lambda: _is_ready_with(world, host))
+        config, gate = scripted(spares=1), host.filling_gate(4.0)
+        async with supervise(config=config, gate=gate, weights_bytes=6 * GB) as world:
+            await world.until_ready()
             await world.until(
                 lambda: any(w.state is WorkerState.FAILED for w in world.snapshot.workers)
             )
@@ -233,13 +243,6 @@ def test_spare_that_finds_no_memory_leaves_the_model_ready(
             assert world.snapshot.availability is Availability.READY
 
     run(scenario)
-
-
-def _is_ready_with(world: Any, host: Host) -> bool:
-    """Once the first has loaded, what it took is gone."""
-    if world.snapshot.workers[0].state is WorkerState.PROBING:
-        host.free_gb = 4.0
-    return world.snapshot.availability is Availability.READY
 
 
 def _do_nothing(child: ChildProcess) -> None:

@@ -12,7 +12,7 @@ from refloat.wire.exit_codes import ChildExit
 from refloat.wire.faults import FaultKind
 from refloat.wire.messages import Hello, LoadFailed, Probe, Probed, Shutdown
 from refloat.wire.pipe import EOF
-from refloat.wire.progress import Phase
+from refloat.wire.progress import PAGE_BYTES, Phase
 from tests.process.worker.conftest import Driver, StartWorker
 
 pytestmark = pytest.mark.process
@@ -164,7 +164,7 @@ def test_worker_whose_spawner_is_killed_dies_with_it(tmp_path: Path) -> None:
     script.write_text(
         "import os, socket, subprocess, sys\n"
         "a, b = socket.socketpair()\n"
-        "p = os.memfd_create('p'); os.ftruncate(p, 4096)\n"
+        f"p = os.memfd_create('p'); os.ftruncate(p, {PAGE_BYTES})\n"
         "c = subprocess.Popen([sys.executable, '-m', 'refloat.worker', '--link-fd', str(b.fileno()),"
         " '--progress-fd', str(p)], pass_fds=(b.fileno(), p, a.fileno()))\n"
         "a.recv(1)\n"  # the first byte of its hello
