@@ -127,18 +127,19 @@ def _mapping(arguments: Any) -> Any:
 def _check_tool_results(messages: Sequence[Mapping[str, Any]]) -> None:
     """Every tool result answers a call made before it."""
     called: set[str] = set()
+    """Ids as they are written: nothing says that they are text."""
     was_called = False
     for number, message in enumerate(messages):
         param = f"messages[{number}]"
         calls = _list(message.get("tool_calls") or [], f"{param}.tool_calls")
         was_called |= bool(calls)
-        called.update(str((_object(call) or {}).get("id")) for call in calls)
+        called.update(repr((_object(call) or {}).get("id")) for call in calls)
         if message.get("role") != "tool":
             continue
         if not was_called:
             raise _invalid(f"{param} is a tool result, but no tool was called before it", param)
         wanted = message.get("tool_call_id")
-        if wanted is not None and str(wanted) not in called:
+        if wanted is not None and repr(wanted) not in called:
             param += ".tool_call_id"
             raise _invalid(f"{param} names no call of an earlier message", param)
 

@@ -134,6 +134,7 @@ def test_developer_is_the_system_for_a_template_that_does_not_know_it() -> None:
         ([result(), called("{}")], "messages[0]"),
         ([called("{}"), result(tool_call_id="other")], "messages[1].tool_call_id"),
         ([called("{}"), result(tool_call_id=["x"])], "messages[1].tool_call_id"),
+        ([called("{}", tool_calls=[{}]), result(tool_call_id="None")], "messages[1].tool_call_id"),
     ],
 )
 def test_tool_result_without_its_call_is_refused_by_its_index(
