@@ -89,7 +89,8 @@ def is_local_caller(scope: Scope) -> bool:
 def names_this_machine(scope: Scope) -> bool:
     """Whether the Host header is an address, a name that no DNS server can give away, or missing."""
     host = (header_of(scope, b"host") or b"localhost").strip().lower()
-    name = host.rpartition(b":")[0] if host.rpartition(b":")[2].isdigit() else host
+    before, _, port = host.rpartition(b":")
+    name = before if port.isdigit() else host
     if name in (b"localhost", socket.gethostname().lower().encode()):
         return True
     try:

@@ -9,9 +9,10 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from types import TracebackType
-from typing import Any, Self
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
 
 from refloat.bench.measure import resident_bytes
 from refloat.bench.prompts import TOOLS, large_body
@@ -66,41 +67,33 @@ def _rows(client: Client) -> Iterator[tuple[str, float, int]]:
             yield name, *_asked(client, fields)
 
 
-class _Neighbour:
-    """Somebody else's short answers, one after another, from `__enter__` to `__exit__`."""
+@contextmanager
+def _neighbour(client: Client) -> Generator[list[Outcome]]:
+    """Somebody else's short answers, one after another; all of them are there at the end."""
+    outcomes: list[Outcome] = []
+    is_over = threading.Event()
+    body = client.chat_body("Count.", model="it", max_tokens=8, ignore_eos=True)
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._ask, name="neighbour", daemon=True)
-        self.outcomes: list[Outcome] = []
+    def ask_on() -> None:
+        while not is_over.is_set():
+            outcomes.append(ask(client, body))
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask_on)
+        try:
+            yield outcomes
+        finally:
+            is_over.set()
+        asked.result()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        self._thread.join()
 
-    def __str__(self) -> str:
-        failed = sum(not outcome.is_right for outcome in self.outcomes)
-        median_s = statistics.median(outcome.wall_s for outcome in self.outcomes)
-        longest_s = max(outcome.wall_s for outcome in self.outcomes)
-        return (
-            f"{len(self.outcomes)} answers, {failed} failed, "
-            f"{median_s * 1000:.0f} ms p50, {longest_s * 1000:.0f} ms at most"
-        )
-
-    def _ask(self) -> None:
-        body = self._client.chat_body("Count.", model="it", max_tokens=8, ignore_eos=True)
-        while not self._stop.is_set():
-            self.outcomes.append(ask(self._client, body))
+def _told(outcomes: Sequence[Outcome]) -> str:
+    failed = sum(not outcome.is_right for outcome in outcomes)
+    took_ms = [outcome.wall_s * 1000 for outcome in outcomes]
+    return (
+        f"{len(outcomes)} answers, {failed} failed, "
+        f"{statistics.median(took_ms):.0f} ms p50, {max(took_ms):.0f} ms at most"
+    )
 
 
 def _memory(server: Server) -> str:
@@ -115,17 +108,19 @@ def main(model: str) -> None:
     ) as server:
         client = server.client(timeout_s=_LIMIT_S)
         worker = server.worker_pid("it")
-        with _Neighbour(client) as calm:
+        with _neighbour(client) as calm:
             time.sleep(_CALM_S)
         before = _memory(server)
         sys.stdout.write("| what is asked for | s | status |\n|---|---|---|\n")
-        with _Neighbour(client) as beside:
+        with _neighbour(client) as beside:
             for name, spent_s, status in _rows(client):
                 sys.stdout.write(f"| {name} | {spent_s:.2f} | {status} |\n")
                 sys.stdout.flush()
         survives = "the same" if server.worker_pid("it") == worker else "another one"
         sys.stdout.write(f"\nThe worker is {survives} as before.\n")
-        sys.stdout.write(f"A neighbour in peace: {calm}; beside all this: {beside}.\n")
+        sys.stdout.write(
+            f"A neighbour in peace: {_told(calm)}; beside all this: {_told(beside)}.\n"
+        )
         sys.stdout.write(f"Memory before: {before}; after: {_memory(server)}.\n")
 
 

@@ -179,10 +179,10 @@ def token_cost(
 
 
 def resident_bytes(server: Server) -> dict[str, int]:
-    """RSS of the gateway and of each child, by the name it gives itself."""
+    """RSS of the gateway, and of all children of one name together, by that name."""
     sizes = {"gateway": psutil.Process(server.process.pid).memory_info().rss}
     for child in server.children():
-        sizes[child.name()] = child.memory_info().rss
+        sizes[child.name()] = sizes.get(child.name(), 0) + child.memory_info().rss
     return sizes
 
 

@@ -5,9 +5,9 @@ answer that does not is refused, not bent.
 from functools import lru_cache
 from typing import NamedTuple
 
+from refloat.grammar import residual
 from refloat.grammar.ebnf import from_ebnf
 from refloat.grammar.grammar import Grammar
-from refloat.grammar.residual import matches, residual
 from refloat.wire.guide import Guide
 
 
@@ -21,10 +21,7 @@ class Saying(NamedTuple):
 
 def keeps_to(guide: Guide, saying: Saying) -> bool:
     """Whether a whole text is in the guide, and a cut one the beginning of something in it."""
-    grammar = _read(guide.ebnf)
-    if saying.is_whole:
-        return matches(grammar, saying.text)
-    return residual(grammar, saying.text) is not None
+    return residual.keeps_to(_read(guide.ebnf), saying.text, is_whole=saying.is_whole)
 
 
 @lru_cache(maxsize=64)

@@ -11,10 +11,8 @@ from refloat.parsing.families import GPT_OSS, REASONING_FAMILIES
 from refloat.parsing.reasoning.tagged import prompt_opens
 from refloat.parsing.vocabulary import Vocabulary
 from refloat.supervisor.fleet import ModelFacts
-from refloat.wire.guide import GuideKind, GuideRequest, ReasoningSpan
+from refloat.wire.guide import GuideRequest, ReasoningSpan
 from refloat.wire.problem import ProblemError, ProblemKind
-
-_OF_TOOLS = (GuideKind.CALLS, GuideKind.TEXT_OR_CALLS)
 
 
 def check_wish(request: GenerationRequest, facts: ModelFacts) -> None:
@@ -37,7 +35,7 @@ def check_wish(request: GenerationRequest, facts: ModelFacts) -> None:
         raise _unsupported(wish.param, "no token is known that would end this model's answer")
     form = format_of(facts)
     is_chat = any(isinstance(prompt, ChatPrompt) for prompt in request.prompts)
-    if is_chat and GPT_OSS in (form.reasoning, form.tools) and wish.kind not in _OF_TOOLS:
+    if is_chat and GPT_OSS in (form.reasoning, form.tools) and not wish.kind.is_of_tools:
         raise _unsupported(wish.param, "not in this model's format of answers (channels)")
 
 
@@ -53,7 +51,7 @@ def wish_for(
     if not isinstance(prompt, ChatPrompt):
         return wish
     form = format_of(facts)
-    if wish.kind in _OF_TOOLS:
+    if wish.kind.is_of_tools:
         wish = msgspec.structs.replace(wish, family=form.tools)
     elif prompt.tools:  # which it may call as well: the form is that of its answer proper
         tools = msgspec.json.encode(prompt.tools).decode()

@@ -33,8 +33,14 @@ def residual(grammar: Grammar, emitted: str) -> Grammar | None:
 
 def matches(grammar: Grammar, text: str) -> bool:
     """Whether the whole text is in the grammar. Raises as `residual` does."""
+    return keeps_to(grammar, text, is_whole=True)
+
+
+def keeps_to(grammar: Grammar, text: str, *, is_whole: bool) -> bool:
+    """Whether a text is in the grammar; one that is not whole has only to begin like something that
+    is. Raises as `residual` does."""
     chart = Chart(grammar)
-    return chart.feed(text) and chart.may_end
+    return chart.feed(text) and (chart.may_end or not is_whole)
 
 
 class _Rest:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from refloat.wire.messages import MAX_TOKEN_ID
+
 #: Names under which model families state their context, most common first.
 _CONTEXT_KEYS = (
     "max_position_embeddings",
@@ -27,8 +29,6 @@ _RECURRENT_KEYS = (
     "conv_L_cache",
 )
 _F16_BYTES = 2
-#: The engine counts and names tokens in 31 bits; what is larger has been written by mistake.
-_MOST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def token_id(value: object) -> int | None:
     """A token id, or `None` for anything else (`null`, `-1`, text)."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
-    return value if 0 <= value <= _MOST else None
+    return value if 0 <= value <= MAX_TOKEN_ID else None
 
 
 def token_ids(value: object) -> tuple[int, ...]:

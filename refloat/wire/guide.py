@@ -34,6 +34,11 @@ class GuideKind(StrEnum):
     TEXT_OR_CALLS = "text_or_calls"
     """As `CALLS`; but it may as well be any text, before calls or alone."""
 
+    @property
+    def is_of_tools(self) -> bool:
+        """Whether `text` has the tools that are declared."""
+        return self in (GuideKind.CALLS, GuideKind.TEXT_OR_CALLS)
+
 
 class ReasoningSpan(msgspec.Struct, frozen=True, omit_defaults=True):
     """Reasoning that may stand before what is asked for."""

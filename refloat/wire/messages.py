@@ -18,10 +18,10 @@ from refloat.wire.problem import Problem
 
 #: Raised whenever a message or its meaning changes; both ends refuse a stranger.
 PROTOCOL_VERSION = 8
-
-
+#: The largest token id that can be sent (`pack_ids`).
+MAX_TOKEN_ID = 2**31 - 1
 #: From a worker: ids of which one could not be sent back to the next one are a frame that is none.
-TokenId = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+TokenId = Annotated[int, Meta(ge=0, le=MAX_TOKEN_ID)]
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:

@@ -81,7 +81,7 @@ class CheckGuide(msgspec.Struct, frozen=True, tag="check_guide"):
 
     job: int
     guide: Guide
-    text: str
+    emitted: str
     is_whole: bool
     """Else it has only to begin like something that the guide allows."""
 

@@ -8,7 +8,7 @@ from refloat.api.errors import invalid
 from refloat.api.schema.checks import MAX_COUNT, Range, check_labels, check_ranges
 from refloat.api.schema.forms import calls_wish, format_wish, strict_wish, wish_of
 from refloat.api.schema.shared import Wishes, check_model, check_wishes
-from refloat.api.schema.tools import check_tool_count, plain_function
+from refloat.api.schema.tools import check_tool_count, plain_tool
 from refloat.api.schema.unsupported import MESSAGES, check_supported, check_top_level
 from refloat.wire.guide import GuideRequest
 
@@ -186,12 +186,15 @@ def _tool_wish(body: CountBody, tools: list[dict[str, Any]] | None) -> GuideRequ
 def _checked(tool: AnthropicTool, where: str) -> dict[str, Any]:
     check_supported(MESSAGES, "tools[].type", tool.type, f"{where}.type")
     schema_field = "input_schema"
-    plain = plain_function(
-        tool.name, tool.description, tool.input_schema, where=where, schema_field=schema_field
+    plain = plain_tool(
+        tool.name,
+        tool.description,
+        tool.input_schema,
+        tool.strict,
+        where=where,
+        schema_field=schema_field,
     )
     if tool.input_schema is None:
         param = f"{where}.{schema_field}"
         raise invalid(f"Missing required field '{param}'.", param)
-    if tool.strict is not None:
-        plain["strict"] = tool.strict
-    return {"type": "function", "function": plain}
+    return plain

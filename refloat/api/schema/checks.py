@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from refloat.api.errors import invalid
+from refloat.wire.messages import MAX_TOKEN_ID
 
 MAX_CHOICES = 128
 MAX_PROMPTS = 128
@@ -14,7 +15,6 @@ MAX_GENERATIONS = 512
 MAX_STOP_STRINGS = 16
 MAX_STOP_CHARS = 1024
 MAX_STOP_TOKEN_IDS = 128
-MAX_TOKEN_ID = 2**31 - 1
 MAX_COUNT = 2**31 - 1
 MAX_METADATA = 16
 MAX_METADATA_KEY_CHARS = 64

@@ -10,7 +10,7 @@ from refloat.api.schema.checks import MAX_COUNT, Range, check_labels, check_meta
 from refloat.api.schema.decode import decode_value
 from refloat.api.schema.forms import calls_wish, format_wish, strict_wish, wish_of
 from refloat.api.schema.shared import StreamOptions, Wishes, check_model, check_wishes
-from refloat.api.schema.tools import check_tool_count, plain_function
+from refloat.api.schema.tools import check_tool_count, plain_tool
 from refloat.api.schema.unsupported import RESPONSES, check_supported, check_top_level
 from refloat.wire.guide import GuideRequest
 
@@ -148,7 +148,4 @@ def _tool_wish(body: ResponsesBody, tools: list[dict[str, Any]] | None) -> Guide
 
 def _checked(tool: ResponseTool, where: str) -> dict[str, Any]:
     check_supported(RESPONSES, "tools[].type", tool.type, f"{where}.type")
-    plain = plain_function(tool.name, tool.description, tool.parameters, where=where)
-    if tool.strict is not None:
-        plain["strict"] = tool.strict
-    return {"type": "function", "function": plain}
+    return plain_tool(tool.name, tool.description, tool.parameters, tool.strict, where=where)

@@ -50,15 +50,16 @@ def check_tool_count(tools: Sequence[object]) -> None:
         raise invalid(f"tools may have {MAX_TOOLS} entries at most.", "tools")
 
 
-def plain_function(
+def plain_tool(
     name: str | None,
     description: str | None,
     parameters: dict[str, Any] | None,
+    strict: bool | None,
     *,
     where: str,
     schema_field: str = "parameters",
 ) -> dict[str, Any]:
-    """A function as templates get it, whatever dialect declared it. `where` and `schema_field` name it
+    """A tool as templates get it, whatever dialect declared it. `where` and `schema_field` name it
     and its schema in the refusal. Raises `ProblemError`."""
     if not 0 < len(name or "") <= MAX_TOOL_NAME_CHARS:
         message = f"{where}.name has to have 1 to {MAX_TOOL_NAME_CHARS} characters."
@@ -69,7 +70,9 @@ def plain_function(
     if parameters is not None:
         check_free_form(parameters, f"{where}.{schema_field}")
         plain["parameters"] = parameters
-    return plain
+    if strict is not None:
+        plain["strict"] = strict
+    return {"type": "function", "function": plain}
 
 
 def checked_tools(
@@ -88,12 +91,13 @@ def _checked(tool: Tool, where: str) -> dict[str, Any]:
     function = tool.function
     if function is None:
         raise invalid(f"Missing required field '{where}.function'.", f"{where}.function")
-    plain = plain_function(
-        function.name, function.description, function.parameters, where=f"{where}.function"
+    return plain_tool(
+        function.name,
+        function.description,
+        function.parameters,
+        function.strict,
+        where=f"{where}.function",
     )
-    if function.strict is not None:
-        plain["strict"] = function.strict
-    return {"type": "function", "function": plain}
 
 
 def tool_wish(

@@ -19,7 +19,14 @@ from refloat.prep.trial.relay import NotStartedError, Relay
 from refloat.wire.child import report
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.pipe import LinkClosedError
-from refloat.wire.prep_messages import CheckGuide, Guided, GuideJob, PrepRefused, ResumeGuide
+from refloat.wire.prep_messages import (
+    CheckGuide,
+    Guided,
+    GuideJob,
+    MakeGuide,
+    PrepRefused,
+    ResumeGuide,
+)
 from refloat.wire.problem import Problem, ProblemKind
 
 #: Children that one job may take with it: the first may have died of something else.
@@ -128,9 +135,8 @@ class TrialDesk:
 
     def _made(self, job: GuideJob) -> Guided | PrepRefused:
         limit_s = self._limits.make_cpu_s
-        if isinstance(job, ResumeGuide | CheckGuide):
-            said = job.emitted if isinstance(job, ResumeGuide) else job.text
-            limit_s += self._limits.resume_cpu_s_by_char * len(said)
+        if not isinstance(job, MakeGuide):
+            limit_s += self._limits.resume_cpu_s_by_char * len(job.emitted)
         made = self._asked(self._makers, job, job, limit_s)
         return _unable(job, "it was made wrongly") if isinstance(made, Compiled) else made
 

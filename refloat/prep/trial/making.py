@@ -10,7 +10,7 @@ from refloat.grammar.json_schema import any_json, any_json_object, from_json_sch
 from refloat.grammar.limits import check_grammar
 from refloat.grammar.nodes import Literal, choice
 from refloat.grammar.regex import from_regex
-from refloat.grammar.residual import matches, residual
+from refloat.grammar.residual import residual
 from refloat.grammar.tool_calls import text_or_calls, tool_calls
 from refloat.prep.trial.either import either
 from refloat.prep.trial.reasoning import after_reasoning
@@ -39,12 +39,6 @@ def rest_of(guide: Guide, emitted: str) -> str | None:
         return None
     check_grammar(left)
     return left.to_ebnf()
-
-
-def allows(guide: Guide, text: str, *, is_whole: bool) -> bool:
-    """Whether a text is in a guide's grammar, or may go on to be. Raises `GrammarError`."""
-    grammar = from_ebnf(guide.ebnf)
-    return matches(grammar, text) if is_whole else residual(grammar, text) is not None
 
 
 def _grammar_of(wish: GuideRequest) -> Grammar:

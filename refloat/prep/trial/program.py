@@ -15,14 +15,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from refloat.grammar.ebnf import from_ebnf
 from refloat.grammar.errors import GrammarError
+from refloat.grammar.residual import keeps_to
 from refloat.prep.trial.error import CompileError
-from refloat.prep.trial.making import allows, ebnf_of, rest_of
+from refloat.prep.trial.making import ebnf_of, rest_of
 from refloat.prep.trial.messages import Compile, Compiled
 from refloat.wire.child import report, settle
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.frame import FrameError
-from refloat.wire.guide import Guide, GuideKind
+from refloat.wire.guide import Guide
 from refloat.wire.messages import PROTOCOL_VERSION, Hello
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
 from refloat.wire.prep_messages import (
@@ -44,8 +46,6 @@ _NICE = 5
 GROWTH_BYTES = 1 << 30
 #: A grammar's own text beyond this was made of something that should have been refused before.
 MAX_EBNF_CHARS = 1 << 20
-
-_OF_TOOLS = (GuideKind.CALLS, GuideKind.TEXT_OR_CALLS)
 
 Job = GuideJob | Compile
 
@@ -118,7 +118,7 @@ def answer(job: Any) -> Guided | PrepRefused:
     is refused, in the caller's terms."""
     try:
         if isinstance(job, CheckGuide):
-            is_right = allows(job.guide, job.text, is_whole=job.is_whole)
+            is_right = keeps_to(from_ebnf(job.guide.ebnf), job.emitted, is_whole=job.is_whole)
             return Guided(job.job, job.guide if is_right else None)
         ebnf = _text_of(job)
         if ebnf is None:
@@ -153,7 +153,7 @@ def tried(job: Compile, compile_: Callable[[str], float]) -> Compiled:
 def refused(job: GuideJob, why: str, path: Sequence[str] = ()) -> PrepRefused:
     """The refusal of a job, with the field of the caller's that is at fault."""
     param = job.wish.param if isinstance(job, MakeGuide) else ""
-    if path and isinstance(job, MakeGuide) and job.wish.kind in _OF_TOOLS:
+    if path and isinstance(job, MakeGuide) and job.wish.kind.is_of_tools:
         number, *path = path  # it is a tool's schema that is at fault, not the choice among them
         param = f"tools[{number}]"
     param = ".".join(part for part in (param, *path) if part)

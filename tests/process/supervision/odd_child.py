@@ -186,7 +186,7 @@ def _guided(job: GuideJob) -> FromPrep:
         rest = job.guide.ebnf.removeprefix(job.emitted)
         return Guided(job.job, None if rest == job.guide.ebnf else Guide(rest))
     if isinstance(job, CheckGuide):
-        return Guided(job.job, job.guide if job.text == job.guide.ebnf else None)
+        return Guided(job.job, job.guide if job.emitted == job.guide.ebnf else None)
     if job.wish.text == "BAD":
         return PrepRefused(job.job, Problem(ProblemKind.INVALID_REQUEST, "bad", job.wish.param))
     return Guided(job.job, Guide(job.wish.text))

@@ -13,6 +13,7 @@ from refloat.generation.limits import Limits
 from refloat.generation.preemption import Running, Shares, victim_of_shortage
 from refloat.generation.request import ChatPrompt
 from refloat.generation.resumer import GuideResumer, Seam, seam_of
+from refloat.generation.session import Session
 from refloat.generation.wishes import wish_for
 from refloat.parsing.vocabulary import Vocabulary
 from refloat.wire.guide import Guide, GuideKind, GuideRequest, ReasoningSpan
@@ -41,6 +42,24 @@ def guided(stage_of: type[Stage]) -> Stage:
 async def turns(count: int = 10) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def gone_on_unguided(
+    stage: Stage,
+    prompt: tuple[int, ...] = PROMPT,
+    *,
+    most: int = 6,
+    steps: int = 2,
+    kind: ProblemKind = ProblemKind.INVALID_REQUEST,
+) -> Session:
+    """A guided generation that has lost its worker, and of whose guide no rest could be made."""
+    stage.prep.rest_problem = Problem(kind, "not now")
+    session = await stage.submit(prompt, max_tokens=most, guide=WISH)
+    stage.step(steps)
+    stage.lose()
+    stage.ready()
+    await turns()
+    return session
 
 
 @pytest.mark.parametrize(
@@ -353,14 +372,10 @@ def test_answer_whose_rest_cannot_be_made_goes_on_without_and_is_held_to_its_gui
     guided: Stage, kind: str, tries: int
 ) -> None:
     async def scene() -> None:
-        guided.prep.rest_problem = Problem(ProblemKind(kind), "not now")
-        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
-        guided.step(2)
-        guided.lose()
-        replica = guided.ready()
-        await turns()
+        session = await gone_on_unguided(guided, kind=ProblemKind(kind))
         assert len(guided.prep.resumed) == tries
-        assert replica.adds[0].params.guide is None
+        assert guided.replica is not None
+        assert guided.replica.adds[0].params.guide is None
         assert (await guided.finish(session)).text() == text_of(PROMPT, 6)
         assert guided.prep.checked == [(text_of(PROMPT, 6), False)]
         guided.assert_clean()
@@ -370,13 +385,8 @@ def test_answer_whose_rest_cannot_be_made_goes_on_without_and_is_held_to_its_gui
 
 def test_answer_that_ended_by_itself_has_to_be_whole(guided: Stage) -> None:
     async def scene() -> None:
-        guided.prep.rest_problem = Problem(ProblemKind.INVALID_REQUEST, "too dear")
         prompt = (ENDS_AT, 3)
-        session = await guided.submit(prompt, max_tokens=9, guide=WISH)
-        guided.step(1)
-        guided.lose()
-        guided.ready()
-        await turns()
+        session = await gone_on_unguided(guided, prompt, most=9, steps=1)
         assert (await guided.finish(session)).reasons() == {0: FinishReason.STOP}
         assert guided.prep.checked == [(text_of(prompt, 3), True)]
 
@@ -387,13 +397,8 @@ def test_answer_that_went_another_way_without_its_guide_ends_with_the_typed_erro
     guided: Stage,
 ) -> None:
     async def scene() -> None:
-        guided.prep.rest_problem = Problem(ProblemKind.INVALID_REQUEST, "too dear")
         guided.prep.is_right = False
-        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
-        guided.step(2)
-        guided.lose()
-        guided.ready()
-        await turns()
+        session = await gone_on_unguided(guided)
         guided.step(4)
         await turns()
         problem = (await guided.read(session)).problem
@@ -406,12 +411,7 @@ def test_answer_that_went_another_way_without_its_guide_ends_with_the_typed_erro
 
 def test_answer_that_is_lost_again_has_its_guide_again_if_it_can(guided: Stage) -> None:
     async def scene() -> None:
-        guided.prep.rest_problem = Problem(ProblemKind.INVALID_REQUEST, "too dear")
-        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
-        guided.step(2)
-        guided.lose()
-        guided.ready()
-        await turns()
+        session = await gone_on_unguided(guided)
         guided.step(2)
         guided.prep.rest_problem = None
         guided.lose()
@@ -429,13 +429,8 @@ def test_client_that_leaves_while_its_answer_is_held_to_its_guide_leaves_nothing
     guided: Stage,
 ) -> None:
     async def scene() -> None:
-        guided.prep.rest_problem = Problem(ProblemKind.INVALID_REQUEST, "too dear")
         guided.prep.may_check.clear()
-        session = await guided.submit(PROMPT, max_tokens=6, guide=WISH)
-        guided.step(2)
-        guided.lose()
-        guided.ready()
-        await turns()
+        session = await gone_on_unguided(guided)
         guided.step(4)
         await turns()
         assert session.terminal is None
