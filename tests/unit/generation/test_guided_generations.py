@@ -409,6 +409,24 @@ def test_answer_that_went_another_way_without_its_guide_ends_with_the_typed_erro
     asyncio.run(scene())
 
 
+def test_answer_that_nobody_could_hold_to_its_guide_ends_with_the_typed_error(
+    guided: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def busy(guide: Guide, text: str, *, is_whole: bool) -> bool:
+        raise Problem(ProblemKind.OVERLOADED, "not now").raised()
+
+    monkeypatch.setattr(guided.prep, "check_guide", busy)
+
+    async def scene() -> None:
+        session = await gone_on_unguided(guided)
+        guided.step(4)
+        await turns()
+        assert (await guided.read(session)).problem.kind is ProblemKind.ENGINE_ERROR
+        guided.assert_clean()
+
+    asyncio.run(scene())
+
+
 def test_answer_that_is_lost_again_has_its_guide_again_if_it_can(guided: Stage) -> None:
     async def scene() -> None:
         session = await gone_on_unguided(guided)
@@ -435,8 +453,11 @@ def test_client_that_leaves_while_its_answer_is_held_to_its_guide_leaves_nothing
         await turns()
         assert session.terminal is None
         session.cancel()
+        gone = session.terminal
         guided.prep.may_check.set()
         await turns()
+        guided.dispatch.sweep()  # raises what broke in between
+        assert session.terminal is gone
         guided.assert_clean()
 
     asyncio.run(scene())

@@ -1,5 +1,7 @@
 """Templates of every sort of ill will: each ends in an error that says why, in bounded time."""
 
+import contextlib
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -138,6 +140,34 @@ def test_time_limit_not_reached_leaves_no_alarm_behind() -> None:
     with pytest.raises(TimeLimitError):
         within_time(0.01, lambda: _spin_until(lambda: False))
     _spin_until(_passes(200_000))
+
+
+@pytest.mark.timeout(0)  # it has the same timer
+@pytest.mark.parametrize("reaches_it", [True, False])
+def test_time_limit_leaves_timer_and_handler_as_they_were(reaches_it: bool) -> None:
+    before = signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    try:
+        with contextlib.suppress(TimeLimitError):
+            within_time(0.01 if reaches_it else 5.0, lambda: _spin_until(lambda: not reaches_it))
+        assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+        assert signal.getsignal(signal.SIGALRM) is signal.SIG_IGN
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_alarm_that_comes_once_the_work_is_done_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_timer = signal.setitimer
+
+    def late(which: int, seconds: float, interval: float = 0.0) -> tuple[float, float]:
+        if seconds == 0:
+            signal.raise_signal(signal.SIGALRM)
+        return set_timer(which, seconds, interval)
+
+    monkeypatch.setattr(signal, "setitimer", late)
+    assert within_time(5.0, lambda: 7) == 7
 
 
 def test_memory_limit_ends_with_its_block() -> None:
