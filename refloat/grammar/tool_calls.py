@@ -68,7 +68,7 @@ def text_or_calls(
     text = text_without(form.opens)
     if not form.bare:
         return _grammar({**rules, ROOT: sequence(text, optional(calls))})
-    begin = all_but((ord(char), ord(char)) for char in (form.bare, "<", *BLANKS))
+    begin = all_but((ord(char), ord(char)) for char in (*form.bare, "<", *BLANKS))
     return _grammar({**rules, ROOT: choice(calls, optional(sequence(begin, text)))})
 
 

@@ -49,9 +49,9 @@ TOOL_SIGNS: tuple[Sign, ...] = (
         ("<tool_call>", "</tool_call>"),
         ("<function=", "<invoke", "<arg_key>", "<tool_calls>"),
     ),
-    Sign("llama4_pythonic", ("<|python_start|>",)),
-    Sign("llama4_pythonic", ("[func_name1(params_name1=params_value1",)),
+    Sign("llama4_pythonic", ("[func_name1(param",)),
     Sign("llama3_json", ('{"name": function name, "parameters":',)),
+    Sign("llama4_pythonic", ("<|python_start|>",)),
 )
 
 REASONING_SIGNS: tuple[Sign, ...] = (

@@ -28,8 +28,7 @@ from refloat.parsing.tools import (
     hermes,
     kimi_k2,
     lfm2,
-    llama3_json,
-    llama4_pythonic,
+    llama,
     mistral,
     phi4,
     qwen3_coder,
@@ -53,8 +52,8 @@ class CallForm(NamedTuple):
     """Of the rule for bare text."""
     opens: tuple[str, ...] = ()
     """Marks behind which the parser looks for calls."""
-    bare: str = ""
-    """What an answer begins with if it is a call without a mark."""
+    bare: tuple[str, ...] = ()
+    """What an answer begins with, one of these, if it is a call without a mark."""
     answer: Node = NEVER
     """An answer without calls, where it has a form of its own."""
 
@@ -155,7 +154,7 @@ FORMS: dict[str, CallForm] = {
     "qwen3_coder": _qwen_like(qwen3_coder.OPEN, qwen3_coder.CLOSE, "\n"),
     "seed_oss": _qwen_like(qwen3_coder.SEED_OPEN, qwen3_coder.SEED_CLOSE, ""),
     "llama3_json": CallForm(
-        _json_object("parameters"), between=_text("; "), opens=(llama3_json.PYTHON,), bare="{"
+        _json_object("parameters"), between=_text("; "), opens=llama.MARKS, bare=llama.BARE
     ),
     "llama4_pythonic": CallForm(
         pythonic_call,
@@ -163,8 +162,8 @@ FORMS: dict[str, CallForm] = {
         _text(", "),
         _text("]"),
         dialect=as_python,
-        opens=(llama4_pythonic.OPEN,),
-        bare="[",
+        opens=llama.MARKS,
+        bare=llama.BARE,
     ),
     "mistral": CallForm(
         _json_object("arguments", extra=optional(_MISTRAL_ID)),

@@ -3,6 +3,7 @@
 Which families are verified, docs/API.md says by this.
 """
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,9 @@ EXPECTED = {
     "minicpm": 1,
 }
 
-pytestmark = [pytest.mark.fetches, pytest.mark.timeout(400)]  # the first fetch takes long
+VOCABULARY = Vocabulary(b"", [0], frozenset(), strip_leading_space=False, exact=True)
+
+pytestmark = [pytest.mark.timeout(400)]  # the first fetch takes long
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +93,45 @@ def _shared_beginning(before: str, whole: str) -> str:
     return before[:length]
 
 
+def _found(bench: Any, form: Any, answer: str) -> Any:
+    parser = Format(*form).parser(DeclaredTools(bench.tools), VOCABULARY, "")
+    assert parser is not None
+    return bench.fold([*parser.push(answer), *parser.finish(cut=False)])
+
+
+@pytest.mark.soak
+def test_llama_4_is_read_as_its_own_template_writes(bench: Any) -> None:
+    """It comes with `transformers`, not with the others."""
+    template = import_module("transformers.models.llama4.processing_llama4").chat_template
+    form = detect(template)
+    assert form.tools == "llama3_json"
+    calls: list[Any] = [("get_weather", {"city": "Oslo"}), ("write_file", ARGUMENTS)]
+    written = _written(template, [*bench.tools], calls)
+    assert written is not None
+    assert written[1].startswith("<|python_start|>")
+    assert _found(bench, form, written[1].removesuffix("<|eot|>")).values == calls
+
+
+@pytest.mark.parametrize("family", ["llama4_pythonic", "llama3_json"])
+def test_llama_4_is_read_as_its_makers_document_it(bench: Any, family: str) -> None:
+    """In `models/llama4/prompt_format.md` of their repository, whatever the prompt asked for."""
+    answer = "[get_weather(city=\"San Francisco\"), get_weather(days=7890, city='black')]"
+    found = _found(bench, (family, None), answer)
+    assert found.content == ""
+    assert found.values == [
+        ("get_weather", {"city": "San Francisco"}),
+        ("get_weather", {"days": 7890, "city": "black"}),
+    ]
+    assert _found(bench, (family, None), '{"name": "ping", "parameters": {}}').values == [
+        ("ping", {})
+    ]
+
+
+@pytest.mark.fetches
 @pytest.mark.soak
 def test_calls_of_every_template_that_writes_them_are_read_back(
     bench: Any, templates: dict[str, str]
 ) -> None:
-    vocabulary = Vocabulary(b"", [0], frozenset(), strip_leading_space=False, exact=True)
     tools = [{**tool, "function": {"description": "x", **tool["function"]}} for tool in bench.tools]
     right: dict[str, list[str]] = {}
     for name, template in templates.items():
@@ -109,7 +146,7 @@ def test_calls_of_every_template_that_writes_them_are_read_back(
         if written is None:
             continue
         tail, answer = written
-        parser = Format(*form).parser(DeclaredTools(tools), vocabulary, tail)
+        parser = Format(*form).parser(DeclaredTools(tools), VOCABULARY, tail)
         assert parser is not None
         found = bench.fold([*parser.push(answer), *parser.finish(cut=False)])
         assert found.values == [call for call in calls if call[0] in answer], (name, answer)
@@ -122,6 +159,7 @@ def test_calls_of_every_template_that_writes_them_are_read_back(
     assert not short
 
 
+@pytest.mark.fetches
 def test_granite_3_is_read_as_its_template_asks_for_it(
     bench: Any, templates: dict[str, str]
 ) -> None:
@@ -131,7 +169,6 @@ def test_granite_3_is_read_as_its_template_asks_for_it(
     assert "between <think></think>" in template
     form = detect(template)
     assert form == ("granite", "granite")
-    vocabulary = Vocabulary(b"", [0], frozenset(), strip_leading_space=False, exact=True)
     answers = {
         '<|tool_call|>[{"name": "get_weather", "arguments": {"city": "Oslo"}}]': [
             ("get_weather", {"city": "Oslo"})
@@ -139,8 +176,6 @@ def test_granite_3_is_read_as_its_template_asks_for_it(
         "<think>hm</think><response>Rain.</response>": [],
     }
     for answer, calls in answers.items():
-        parser = Format(*form).parser(DeclaredTools(bench.tools), vocabulary, "")
-        assert parser is not None
-        found = bench.fold([*parser.push(answer), *parser.finish(cut=False)])
+        found = _found(bench, form, answer)
         assert found.values == calls
         assert (found.reasoning, found.content) == (("", "") if calls else ("hm", "Rain."))

@@ -24,6 +24,13 @@ from refloat.scripted.tokens import CHAT_TEMPLATE
         ("List of tools: <|tool_list_start|>[", "lfm2"),
         ('<function name="x"><param name="y">', "minicpm"),
         ('{"name": function name, "parameters": dictionary', "llama3_json"),
+        ("[func_name1(param1=value1, param2=value2), func_name2(...)]", "llama4_pythonic"),
+        ("<|python_start|>{{ content }}<|python_end|>", "llama4_pythonic"),
+        # Llama 4's own template: the marks are around what is said before a call in JSON.
+        (
+            '<|python_start|>{{ said }}<|python_end|> {"name": function name, "parameters": {}}',
+            "llama3_json",
+        ),
         (CHAT_TEMPLATE, "hermes"),
         ("{{ messages[0].content }}", None),
         # Formats of models that are not known here have to be told, not guessed at.
