@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from refloat.prep.conversation import Message, merged, normalised
+from refloat.prep.conversation import Message, merged, normalised, with_tools
 from refloat.prep.template import ChatTemplate, RenderError, Rendering
 from refloat.prep.traits import find_traits
 from refloat.wire.prep_messages import Render
@@ -50,6 +50,8 @@ class ChatRenderer:
         self._check_effort(more.get("reasoning_effort"))
         documents: Any = more.pop("documents", None)
         messages = normalised(job.messages, self.traits)
+        if job.tools and self.traits.tools_in_system:
+            messages = with_tools(messages, job.tools)
         if job.continue_final_message:
             messages = _to_be_continued(messages)
         rendering = Rendering(

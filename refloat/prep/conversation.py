@@ -11,6 +11,8 @@ Message = dict[str, Any]
 #: What reasoning of earlier turns is called by clients, and by templates: most read the first, some
 #: the second.
 _THOUGHTS = ("reasoning_content", "thinking", "reasoning")
+#: A system message for the tools' sake, in the words of Phi-4-mini's makers.
+_FOR_TOOLS = "You are a helpful assistant with some tools."
 
 
 class Traits(NamedTuple):
@@ -25,12 +27,23 @@ class Traits(NamedTuple):
     """An assistant message of nothing but calls may have null content."""
     empty_beside_calls: bool = True
     """... and may have an empty string for content."""
+    tools_in_system: bool = False
+    """Tools are shown only as text that is a field of the system message."""
 
 
 def normalised(messages: Sequence[Mapping[str, Any]], traits: Traits) -> list[Message]:
     """Messages as the template wants them. Raises `ProblemError` naming the message at fault."""
     _check_tool_results(messages)
     return [_message(message, f"messages[{n}]", traits) for n, message in enumerate(messages)]
+
+
+def with_tools(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[Message]:
+    """The tools as a field of the system message, as JSON text; one is made if there is none."""
+    shown = [tool.get("function", tool) for tool in tools]
+    text = json.dumps(shown, ensure_ascii=False)
+    system = messages[0] if messages and messages[0].get("role") == "system" else None
+    rest = messages if system is None else messages[1:]
+    return [{**(system or {"role": "system", "content": _FOR_TOOLS}), "tools": text}, *rest]
 
 
 def merged(messages: Sequence[Message]) -> list[Message] | None:

@@ -39,7 +39,14 @@ def find_traits(template: ChatTemplate) -> Traits:
         null_beside_calls=with_null,
         # Neither shows a call where a template knows no tools: then "" can do no harm.
         empty_beside_calls=with_empty or not with_null,
+        tools_in_system=template.mentions("tools")
+        and _shows(template, [_system(text("s"), _CALL), _user(text("u"))], _CALL)
+        and not _shows(template, [_system(text("s"), ""), _user(text("u"))], "g9"),
     )
+
+
+def _system(content: Any, tools: str) -> dict[str, Any]:
+    return {"role": "system", "content": content, "tools": tools}
 
 
 def _user(content: Any) -> dict[str, Any]:

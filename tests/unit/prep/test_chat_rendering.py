@@ -276,3 +276,22 @@ def test_reasoning_effort_without_an_effect_is_refused(
         rendered()
     assert caught.value.problem.kind is ProblemKind.UNSUPPORTED_VALUE
     assert caught.value.problem.param == "reasoning_effort"
+
+
+#: As Phi-4-mini's: of tools it knows only what a system message has with it.
+BESIDE_SYSTEM = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}"
+    "{% if m.role == 'system' and m.tools %}<|tool|>{{ m.tools }}<|/tool|>{% endif %}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("said", [(), (say("system", "Be brief."),)], ids=["alone", "system"])
+def test_tools_reach_a_template_that_has_them_in_the_system_message(said: Any) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "description": "é"}}]
+    assert renderer(BESIDE_SYSTEM).traits.tools_in_system
+    text = render(BESIDE_SYSTEM, *said, say("user", "u"), tools=tools)
+    system = "Be brief." if said else "You are a helpful assistant with some tools."
+    written = '[{"name": "f", "description": "é"}]'
+    assert text == f"<|system|>{system}<|tool|>{written}<|/tool|><|user|>u"
+    assert render(BESIDE_SYSTEM, say("user", "u")) == "<|user|>u"
+    assert not renderer(CHATML).traits.tools_in_system
