@@ -17,6 +17,7 @@ from uvicorn.server import ServerState
 from refloat.api.error_shapes import error_shape_of
 from refloat.api.errors import error_answer
 from refloat.api.facts import ABORT, DIRECT
+from refloat.api.unchunked import Unchunked
 from refloat.wire.problem import Problem, ProblemKind
 
 #: Request line and headers together; also the longest stretch of bytes that brings nothing forward.
@@ -199,6 +200,8 @@ class RefloatProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._served = cycle
+        if cycle.scope["http_version"] == "1.0":
+            app = Unchunked(app, cycle)
         super()._start_asgi_task(cycle, app)
 
     # --- refusing ---------------------------------------------------------------------------------

@@ -1,15 +1,18 @@
 """Below ASGI: broken HTTP, huge headers, slow headers, pipelines. Raw sockets only."""
 
+import asyncio
 import json
 import resource
 import socket
 import struct
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from refloat.api import protocol
 from refloat.api.connection_limit import most_connections
+from refloat.api.unchunked import Unchunked
 from refloat.generation.events import Delta
 from refloat.testing.client import Client
 from refloat.testing.patience import eventually
@@ -132,6 +135,36 @@ def test_rubbish_behind_a_running_stream_breaks_the_connection_alone(gateway: An
     assert received.count(b"HTTP/1.1 ") == 1  # no second answer in the middle of the first
     assert b"[DONE]" not in received
     assert gateway.generations.last.ended.wait(DEADLINE_S)
+
+
+@pytest.mark.parametrize("length", [True, False], ids=["an answer", "a stream"])
+def test_http_1_0_gets_an_answer_without_chunks(gateway: Any, length: bool) -> None:
+    stream = b"false" if length else b"true"
+    data = b'{"model": "m", "messages": [{"role": "user", "content": "x"}], "stream": %s}' % stream
+    head = b"POST /v1/chat/completions HTTP/1.0\r\nContent-Length: %d\r\n\r\n" % len(data)
+    head, _, body = talk(gateway, head + data).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"transfer-encoding" not in head.lower()
+    assert (b"content-length" in head.lower()) is length
+    if length:
+        assert json.loads(body)["choices"]
+    else:
+        assert body.startswith(b"data: {")
+        assert body.endswith(b"data: [DONE]\n\n")
+
+
+def test_http_1_0_stream_that_breaks_does_not_end_like_a_whole_one() -> None:
+    async def breaks(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise ValueError
+
+    async def nothing(message: Any = None) -> Any:
+        """Neither sends nor receives."""
+
+    cycle = MagicMock(response_complete=False)
+    with pytest.raises(ValueError):
+        asyncio.run(Unchunked(breaks, cycle)({}, nothing, nothing))
+    cycle.transport.abort.assert_called_once()
 
 
 def test_slow_head_is_cut_off(monkeypatch: pytest.MonkeyPatch, gateway: Any) -> None:
