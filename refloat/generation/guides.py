@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -24,6 +24,14 @@ class _Kept(NamedTuple):
     size_bytes: int
 
 
+@dataclass(slots=True)
+class _Trial:
+    """A verdict that is being made."""
+
+    task: asyncio.Task[Guide]
+    askers: int = 0
+
+
 class GuideShelf:
     """For one model, since verdicts depend on its tokenizer. Least recently used ones go first."""
 
@@ -32,23 +40,30 @@ class GuideShelf:
         self._max_bytes = max_bytes
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
         self._size_bytes = 0
-        self._making: dict[bytes, asyncio.Task[Guide]] = {}
+        self._making: dict[bytes, _Trial] = {}
 
     async def guide(self, wish: GuideRequest) -> Guide:
-        """Raises `ProblemError`. Who asks for the same meanwhile waits for the same trial."""
+        """Raises `ProblemError`. Who asks for the same meanwhile waits for the same trial, which is
+        given up when all of them have left."""
         key = blake2b(_encode(wish), digest_size=16).digest()
         kept = self._kept.get(key)
         if kept is None:
-            task = self._making.get(key)
-            if task is None:
-                task = asyncio.get_running_loop().create_task(self._make(key, wish), name="guide")
-                self._making[key] = task
-                task.add_done_callback(self._made(key))
-            return await asyncio.shield(task)
+            return await self._made(key, wish)
         self._kept.move_to_end(key)
         if isinstance(kept.verdict, Problem):
             raise kept.verdict.raised()
         return kept.verdict
+
+    async def _made(self, key: bytes, wish: GuideRequest) -> Guide:
+        trial = self._trial(key, wish)
+        trial.askers += 1
+        try:
+            return await asyncio.shield(trial.task)
+        finally:
+            trial.askers -= 1
+            if not trial.askers and not trial.task.done():
+                trial.task.cancel()
+                self._making.pop(key, None)  # whoever asks from now on has one of his own
 
     async def _make(self, key: bytes, wish: GuideRequest) -> Guide:
         try:
@@ -60,13 +75,20 @@ class GuideShelf:
         self._keep(key, guide, len(guide.ebnf))
         return guide
 
-    def _made(self, key: bytes) -> Callable[[asyncio.Task[Guide]], None]:
-        def note(task: asyncio.Task[Guide]) -> None:
-            del self._making[key]
-            if not task.cancelled():
-                task.exception()  # whoever asked was told, if anybody is still there
+    def _trial(self, key: bytes, wish: GuideRequest) -> _Trial:
+        trial = self._making.get(key)
+        if trial is None:
+            task = asyncio.get_running_loop().create_task(self._make(key, wish), name="guide")
+            trial = self._making[key] = _Trial(task)
+            task.add_done_callback(lambda task: self._forget(key, task))
+        return trial
 
-        return note
+    def _forget(self, key: bytes, task: asyncio.Task[Guide]) -> None:
+        trial = self._making.get(key)
+        if trial is not None and trial.task is task:
+            del self._making[key]
+        if not task.cancelled():
+            task.exception()  # whoever asked was told, if anybody is still there
 
     def _keep(self, key: bytes, verdict: Guide | Problem, chars: int) -> None:
         size_bytes = _ENTRY_BYTES + 4 * chars

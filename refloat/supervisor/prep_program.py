@@ -31,6 +31,8 @@ _LONGEST_GAP_POLLS = 4.0
 _ANSWERS = Tokens | Text | Guided | PrepRefused
 #: Prep processes that a job may take with it.
 _JOB_LOSSES = 2
+#: The same of one for a grammar, which may have been in work while another one did it.
+_GUIDE_LOSSES = 3
 
 
 class PrepProgram:
@@ -178,7 +180,15 @@ class PrepProgram:
     def _send_some(self) -> None:
         if self._child is not None:
             self.line.send_some(self._child.send)
-            self.guides.send_some(self._child.send)
+            if not self._tries_a_suspect:
+                self.guides.send_some(self._child.send)
+
+    @property
+    def _tries_a_suspect(self) -> bool:
+        """Whether the first of the line was at work when a prep was lost: if it takes another one with
+        it, nobody else is to be suspected."""
+        head = self.line.head
+        return head is not None and head.losses > 0
 
     def _line_of(self, job: Job) -> JobLine:
         return self.guides if isinstance(job.message, GuideJob) else self.line
@@ -203,19 +213,24 @@ class PrepProgram:
         return Fault(FaultKind.STALL, f"{sentence}: the prep process hangs")
 
     def _recall(self, fault: Fault | None) -> None:
-        """All jobs are sent again to the next prep; the head only if it is its first loss."""
-        self.guides.recall()
-        head = self.line.recall()
+        """All jobs are sent again to the next prep; those it was at only so often."""
+        making, head = self.guides.recall(), self.line.recall()
         if self._is_job_to_blame:  # the hanging one is out of the line; who was next did nothing
             return
-        if head is None or (fault is not None and _is_nobodys(fault)):
+        if fault is not None and _is_nobodys(fault):
             return
+        if head is not None:
+            self._suspect(head, _JOB_LOSSES)
+        if making is not None:
+            self._suspect(making, _GUIDE_LOSSES if head is not None else _JOB_LOSSES)
+
+    def _suspect(self, job: Job, most: int) -> None:
         self._is_job_to_blame = True
-        head.losses += 1
-        if head.losses >= _JOB_LOSSES:
-            self.line.take(head.number)
-            text = f"Preparing this request ended its process {head.losses} times: {head.what}."
-            _settle(head, Problem(ProblemKind.POISON_REQUEST, text))
+        job.losses += 1
+        if job.losses >= most:
+            self._line_of(job).take(job.number)
+            text = f"Preparing this request ended its process {job.losses} times: {job.what}."
+            _settle(job, Problem(ProblemKind.POISON_REQUEST, text))
 
 
 def _is_nobodys(fault: Fault) -> bool:

@@ -147,6 +147,23 @@ def test_who_waits_for_the_same_trial_does_not_go_with_the_first_who_asked(guide
     assert len(guided.prep.wishes) == 1
 
 
+def test_trial_ends_with_the_last_who_asked_and_is_made_anew_for_the_next(guided: Stage) -> None:
+    async def scene() -> None:
+        guided.prep.may_make.clear()
+        askers = [asyncio.ensure_future(guided.submit(PROMPT, guide=WISH)) for _ in range(2)]
+        await turns()
+        assert "guide" in {task.get_name() for task in asyncio.all_tasks()}
+        for asker in askers:
+            asker.cancel()
+        await turns()
+        assert "guide" not in {task.get_name() for task in asyncio.all_tasks()}
+        guided.prep.may_make.set()
+        await guided.finish(await guided.submit(PROMPT, guide=WISH))
+
+    asyncio.run(scene())
+    assert len(guided.prep.wishes) == 2
+
+
 @pytest.mark.parametrize(
     ("ids", "span"),
     [
