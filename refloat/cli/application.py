@@ -229,11 +229,14 @@ def models_list() -> None:
 @models_app.command("rm")
 def models_rm(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A source or folder from the list")],
+    force: Annotated[
+        bool, typer.Option("--force", help="Also one that a running server uses")
+    ] = False,
 ) -> None:
     """Remove a model and what it was made from."""
     from refloat.cli.models import remove
 
-    raise typer.Exit(remove(name))
+    raise typer.Exit(remove(name, force=force))
 
 
 @config_app.command("show")

@@ -38,14 +38,14 @@ def list_models() -> int:
     return ExitCode.OK
 
 
-def remove(name: str) -> int:
+def remove(name: str, *, force: bool) -> int:
     """Remove by source or folder name; prints what went."""
 
     def say(progress: Progress) -> None:
         say_on_stderr(f"{name}: {progress.message}")
 
     try:
-        removed = Store(models_dir()).remove(name, say)
+        removed = Store(models_dir()).remove(name, say, force=force)
     except ModelError as error:
         return fail(ExitCode.INTERNAL, [error.reason])
     if not removed:

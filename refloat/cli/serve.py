@@ -3,7 +3,7 @@
 import signal
 import sys
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -16,6 +16,7 @@ from refloat.config.load import LoadedConfig, load
 from refloat.config.names import model_name
 from refloat.config.schema import Config, ModelConfig
 from refloat.models.error import ModelError
+from refloat.models.in_use import using
 from refloat.models.resolve import ResolvedModel, resolve
 from refloat.observe.log import configure_logging, get_logger
 
@@ -57,7 +58,10 @@ def serve_models(
             return fail(ExitCode.NO_MODEL, reasons)
         from refloat.app import serve
 
-        return serve(config, resolved, failed, listener)
+        with ExitStack() as uses:
+            for one in resolved:
+                uses.enter_context(using(one.path))
+            return serve(config, resolved, failed, listener)
 
 
 def load_checked(config_file: Path | None, options: dict[str, str | bool]) -> LoadedConfig:

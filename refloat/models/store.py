@@ -25,10 +25,9 @@ import filelock
 import msgspec
 
 from refloat.models.error import ModelError
+from refloat.models.in_use import RECORD_FILE, is_used
 from refloat.models.manifest import MANIFEST_VERSION
 from refloat.models.progress import Progress, ProgressSink, Stage
-
-RECORD_FILE = "entry.json"
 
 #: How long one process waits for another that builds the same model: a large download takes hours.
 LOCK_LIMIT_S = 6 * 3600.0
@@ -176,9 +175,16 @@ class Store:
         of_source = [e for e in self.entries() if e.record.source == source and e.is_current]
         return of_source[-1] if of_source else None
 
-    def remove(self, name: str, progress: ProgressSink) -> list[Entry]:
-        """Remove the entries whose source or folder name is `name`, and their downloads."""
+    def remove(self, name: str, progress: ProgressSink, *, force: bool = False) -> list[Entry]:
+        """Remove the entries whose source or folder name is `name`, and their downloads.
+
+        Raises `ModelError`, with nothing removed, where a running server uses one and `force` is not
+        given: what it has loaded stays, but it could never load it again.
+        """
         chosen = [e for e in self.entries() if name in (e.record.source, e.path.name)]
+        used = [] if force else [e.path.name for e in chosen if is_used(e.path)]
+        if used:
+            raise ModelError(f"{used[0]} is used by a running server; --force removes it anyway")
         for entry in chosen:
             with self.lock(entry.path.name, progress):
                 self._remove(entry.path)

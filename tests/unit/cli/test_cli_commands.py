@@ -1,7 +1,9 @@
 """`refloat models`, `config` and `status` as functions, without a server of ours."""
 
 import json
+import os
 import shutil
+import sys
 import threading
 from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,6 +14,8 @@ import pytest
 
 from refloat.cli import application
 from refloat.cli.exit_codes import ExitCode
+from refloat.cli.main import main
+from refloat.models.in_use import using
 from refloat.models.progress import ignore_progress
 from refloat.models.store import EntryKey, Store
 
@@ -45,6 +49,37 @@ def test_models_list_and_rm_follow_the_cache(
     assert "removed old-" in capsys.readouterr().out
     assert _run("models", "rm", "old") == ExitCode.NO_MODEL
     assert "old is not in the cache" in capsys.readouterr().err
+
+
+def test_models_rm_of_a_model_in_use_needs_force(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(home / "v1" / "models")
+    path = store.obtain(EntryKey("owner/name", "x", {}), lambda _: None, ignore_progress)
+    with using(path), using(path):
+        assert _run("models", "rm", "owner/name") == ExitCode.INTERNAL
+        assert "used by a running server" in capsys.readouterr().err
+        assert path.exists()
+        assert _run("models", "rm", "--force", "owner/name") == ExitCode.OK
+    path = store.obtain(EntryKey("owner/name", "x", {}), lambda _: None, ignore_progress)
+    assert _run("models", "rm", "owner/name") == ExitCode.OK
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("target", ["a pipe nobody reads", "/dev/full"])
+def test_output_that_cannot_be_written_is_no_traceback(
+    target: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if target == "/dev/full":
+        descriptor = os.open(target, os.O_WRONLY)
+    else:
+        unread, descriptor = os.pipe()
+        os.close(unread)
+    with open(descriptor, "w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        code = main(["--version"])
+    assert code == (1 if target == "/dev/full" else 0)
+    assert ("cannot write" in capsys.readouterr().err) is (code == 1)
 
 
 def test_models_pull_of_a_folder_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
