@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from refloat.config.schema import ModelConfig
 from refloat.models.resolve import resolve
@@ -14,6 +16,24 @@ ROOT = Path(__file__).parents[1]
 # How long an example takes says how busy the machine is.
 hypothesis.settings.register_profile("refloat", deadline=None)
 hypothesis.settings.load_profile("refloat")
+
+
+#: Tests of these folders share servers beyond their files. Each is up until its process ends, so all of
+#: them run in the same one.
+SHARING = ("tests/cases/",)
+
+
+class ByFileOrFolder(LoadFileScheduling):
+    """Tests that share a server run in one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        folders = (folder for folder in SHARING if nodeid.startswith(folder))
+        return next(folders, super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFileOrFolder:
+    return ByFileOrFolder(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
