@@ -97,6 +97,8 @@ class CountBody(Wishes, kw_only=True):
     tool_choice: AnthropicChoice | None = None
     thinking: Thinking | None = None
     output_config: OutputConfig | None = None
+    output_format: Any = None
+    """As SDKs of 2025 (`beta.messages.parse`) say `output_config.format`."""
     mcp_servers: Any = None
     context_management: Any = None
     container: Any = None
@@ -165,7 +167,11 @@ def checked_tools(body: CountBody) -> list[dict[str, Any]] | None:
 def message_wish(body: CountBody, tools: list[dict[str, Any]] | None) -> GuideRequest | None:
     """The form that the answer has to have. Raises `ProblemError`."""
     form = body.output_config.format if body.output_config is not None else None
-    wish = wish_of(format_wish(form, "output_config.format"), _tool_wish(body, tools))
+    wish = wish_of(
+        format_wish(form, "output_config.format"),
+        format_wish(body.output_format, "output_format"),
+        _tool_wish(body, tools),
+    )
     single = body.tool_choice is not None and bool(body.tool_choice.disable_parallel_tool_use)
     return wish or strict_wish(tools, single=single)
 

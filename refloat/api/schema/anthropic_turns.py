@@ -34,6 +34,9 @@ def checked_turns(body: CountBody) -> list[Message]:
             result += _user(turn, where, called)
         else:
             raise invalid(f"{where}.role has to be one of {', '.join(ROLES)}.", f"{where}.role")
+        if len(result) > MAX_MESSAGES + bool(body.system):  # each result is a message of its own
+            message = f"{where}.content: messages and results may be {MAX_MESSAGES} at most."
+            raise invalid(message, f"{where}.content")
     return result
 
 

@@ -121,6 +121,35 @@ def test_messages_become_a_templates_conversation() -> None:
     assert prompt_of(order) == PLAIN_TALK
 
 
+def test_more_results_than_messages_may_be_are_refused_by_their_place() -> None:
+    ids = [str(number) for number in range(10_000)]
+    calls = [f'{{"type": "tool_use", "id": "{one}", "name": "f", "input": {{}}}}' for one in ids]
+    results = [f'{{"type": "tool_result", "tool_use_id": "{one}"}}' for one in ids]
+
+    def order(count: int) -> Order:
+        asked = f'{{"role": "assistant", "content": [{",".join(calls)}]}}'
+        told = f'{{"role": "user", "content": [{",".join(results[:count])}]}}'
+        body = f'{{"model": "m", "max_tokens": 5, "messages": [{asked}, {told}]}}'
+        return translate_messages(body.encode(), CALLER)
+
+    assert len(prompt_of(order(9_999))) == 10_000
+    with pytest.raises(ProblemError) as refusal:
+        order(10_000)
+    assert refusal.value.problem.param == "messages[1].content"
+
+
+def test_output_format_of_older_sdks_is_the_answers_form() -> None:
+    form = {"type": "json_schema", "schema": {"type": "object"}}
+    said = {"messages": [{"role": "user", "content": "x"}]}
+    old = messages_order(**said, output_format=form).request.guide
+    new = messages_order(**said, output_config={"format": form}).request.guide
+    assert old is not None
+    assert new is not None
+    assert (old.kind, old.text, old.param) == (new.kind, new.text, "output_format.schema")
+    with pytest.raises(ProblemError):
+        messages_order(**said, output_format=form, output_config={"format": form})
+
+
 def test_items_become_a_templates_conversation() -> None:
     def parts(kind: str, *texts: str) -> list[dict[str, Any]]:
         return [{"type": kind, "text": one} for one in texts]
