@@ -149,6 +149,7 @@ _JOINS: dict[str, Callable[[Any, Any, Path], Any]] = {
     "type": lambda one, _other, _path: one,
     "$ref": lambda one, _other, _path: one,
     "not": lambda one, _other, _path: one,
+    "uniqueItems": lambda one, other, _path: one is True or other is True,
     "required": _required,
     "enum": _enum,
     "const": lambda one, _other, _path: one,

@@ -14,6 +14,7 @@ _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,28}[A-Za-z0-9])?"
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,30}"
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1\d{2}|[1-9]?\d)"
 _IPV4 = rf"{_BYTE}(?:\.{_BYTE}){{3}}"
+_HEX = "[0-9A-Fa-f]"
 _H16 = r"[0-9A-Fa-f]{1,4}"
 _PCHAR = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
 _HOST = rf"{_LABEL}(?:\.{_LABEL}){{0,6}}"
@@ -22,6 +23,17 @@ _IPV6 = "|".join(
     + [rf"(?:{_H16}:){{1,{left}}}(?::{_H16}){{1,{7 - left}}}" for left in range(1, 7)]
     + [rf"(?:{_H16}:){{1,7}}:", rf":(?::{_H16}){{1,7}}"]
 )
+
+_BASE64 = "[A-Za-z0-9+/]"
+_SEGMENT = "[A-Za-z0-9._~-]+"
+_TAIL = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
+_ORIGIN = rf"[A-Za-z][A-Za-z0-9+.-]{{1,15}}://(?:{_HOST}|{_IPV4})(?::[1-9]\d{{0,3}})?"
+_URI = rf"{_ORIGIN}(?:/{_PCHAR}*)*{_TAIL}"
+
+
+def _uuid(version: str) -> str:
+    return rf"{_HEX}{{8}}-{_HEX}{{4}}-{version}{_HEX}{{3}}-[89ABab]{_HEX}{{3}}-{_HEX}{{12}}"
+
 
 FORMATS: dict[str, str | None] = {
     "date": _DATE,
@@ -33,10 +45,18 @@ FORMATS: dict[str, str | None] = {
     "hostname": _HOST,
     "ipv4": _IPV4,
     "ipv6": _IPV6,
-    "uri": (
-        rf"[A-Za-z][A-Za-z0-9+.-]{{1,15}}://(?:{_HOST}|{_IPV4})(?::[1-9]\d{{0,3}})?"
-        rf"(?:/{_PCHAR}*)*(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
+    "ipvanyaddress": f"{_IPV4}|{_IPV6}",
+    "uri": _URI,
+    "uri-reference": rf"{_URI}|/?{_SEGMENT}(?:/{_SEGMENT})*{_TAIL}",
+    "json-pointer": r"(?:/(?:[^/~]|~0|~1)*)*",
+    **dict.fromkeys(
+        ("byte", "base64"),
+        rf"(?:{_BASE64}{{4}})*(?:{_BASE64}{{2}}==|{_BASE64}{{3}}=)?",
     ),
-    "password": None,
+    **{f"uuid{version}": _uuid(version) for version in "12345678"},
+    **dict.fromkeys(("password", "binary", "path", "file-path", "directory-path")),
 }
 """By name; `None`: it says nothing about the text."""
+
+SHORT: dict[str, str] = {"uri": rf"{_ORIGIN}(?:/{_PCHAR}{{0,30}}){{0,6}}(?:\?{_PCHAR}{{0,100}})?"}
+"""The same with an end, where a schema has a limit of length."""

@@ -15,7 +15,7 @@ OF_TYPE: dict[str, tuple[str, ...]] = {
     ),
     "array": (
         *("items", "prefixItems", "additionalItems", "unevaluatedItems"),
-        *("minItems", "maxItems"),
+        *("minItems", "maxItems", "uniqueItems"),
     ),
     "string": ("minLength", "maxLength", "pattern", "format"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
@@ -50,8 +50,6 @@ def refuse_unsupported(schema: Mapping[str, Any], path: Path) -> None:
             raise GrammarError(f"a list of {_LISTS[key]} is expected", (*path, key))
         if key == "properties" and not isinstance(value, Mapping):
             raise GrammarError("an object is expected", (*path, key))
-    if schema.get("uniqueItems") not in (None, False):
-        raise GrammarError("uniqueItems is not supported", (*path, "uniqueItems"))
 
 
 def asserts(schema: Mapping[str, Any], *, but: Iterable[str] = ()) -> bool:

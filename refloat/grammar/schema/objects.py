@@ -31,6 +31,7 @@ class Member(NamedTuple):
 
 def object_node(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path) -> Node:
     """What the keywords of objects allow. Raises `GrammarError`."""
+    schema = _with_listed_names(schema)
     members = _members(builder, schema, path)
     if any(member.is_required and member.node == NEVER for member in members):
         raise GrammarError("a required property has no allowed value", (*path, "required"))
@@ -42,11 +43,11 @@ def object_node(builder: "SchemaBuilder", schema: Mapping[str, Any], path: Path)
     if not members and other is not None:
         return _of_others(other, least, most, path)
     needed = sum(member.is_required for member in members)
-    if least > needed:
+    if least > max(needed, 1):
         raise GrammarError("more than are required is not supported", (*path, "minProperties"))
     if most is not None and (other is not None or most < len(members)):
         raise GrammarError("less than may be there is not supported", (*path, "maxProperties"))
-    return _of_members(builder, members, other)
+    return _of_members(builder, members, other, is_filled=least > 0)
 
 
 def _of_others(other: Node, least: int, most: int | None, path: Path) -> Node:
@@ -131,10 +132,29 @@ def _of_pattern(
     return None if value == NEVER else sequence(key, COLON, value)
 
 
-def _of_members(builder: "SchemaBuilder", members: list[Member], other: Node | None) -> Node:
+def _of_members(
+    builder: "SchemaBuilder", members: list[Member], other: Node | None, *, is_filled: bool
+) -> Node:
     inner, may_be_empty = in_order(builder, members, COMMA, other)
     some = object_of(inner)
-    return choice(object_of(EMPTY), some) if may_be_empty else some
+    return choice(object_of(EMPTY), some) if may_be_empty and not is_filled else some
+
+
+def _with_listed_names(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Names that `propertyNames` lists are properties like others, where no others are named."""
+    said = schema.get("propertyNames")
+    if not isinstance(said, Mapping) or schema.get("properties"):
+        return schema
+    said = cast("Mapping[str, Any]", said)
+    names = said.get("enum")
+    if not isinstance(names, list) or asserts(said, but=("enum", "type")):
+        return schema
+    others = schema.get("additionalProperties", True)
+    listed = [name for name in cast("list[Any]", names) if isinstance(name, str)]
+    rest = {key: value for key, value in schema.items() if key != "propertyNames"}
+    if schema.get("patternProperties") or said.get("type", "string") != "string":
+        return schema
+    return {**rest, "properties": dict.fromkeys(listed, others), "additionalProperties": False}
 
 
 def in_order(

@@ -28,7 +28,7 @@ from refloat.grammar.nodes import (
 )
 from refloat.grammar.regex import alternatives
 from refloat.grammar.schema.automaton import held_together
-from refloat.grammar.schema.formats import FORMATS
+from refloat.grammar.schema.formats import FORMATS, SHORT
 from refloat.grammar.schema.keywords import Path, bounds
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def _wanted(schema: Mapping[str, Any], path: Path) -> _Wanted:
         known = ", ".join(FORMATS)
         raise GrammarError(f"this format is not supported; there are {known}", (*path, "format"))
     known_format = None if name is None else FORMATS[name]
+    if name in SHORT and most is not None:
+        known_format = SHORT[name]
     if known_format is not None:
         patterns.append(choice(*(node for _, node, _ in alternatives(known_format))))
     if pattern is not None:
