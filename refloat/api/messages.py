@@ -25,5 +25,5 @@ class MessageCounter:
             model = served_model(context.fleet, name)
             call.facts.model = model.name
             async with ClientWatch(call.receive):
-                ids = await context.generations.tokenize(model.name, prompt)
+                ids = await context.generations.tokenize(model.name, prompt, call.facts.tenant)
         return Answer(encode_json(TokenCount(len(ids))))

@@ -29,7 +29,7 @@ class Tokens:
             model = served_model(context.fleet, parsed.model)
             call.facts.model = model.name
             async with ClientWatch(call.receive):
-                ids = await context.generations.tokenize(model.name, prompt)
+                ids = await context.generations.tokenize(model.name, prompt, call.facts.tenant)
         length = model.facts.context_length if model.facts else None
         answer = TokenizeAnswer(count=len(ids), max_model_len=length, tokens=ids)
         return Answer(encode_json(answer))
@@ -47,7 +47,10 @@ class Tokens:
                 _check_vocabulary(ids, model.facts.vocab_size)
             async with ClientWatch(call.receive):
                 text = await context.generations.detokenize(
-                    model.name, ids, skip_special_tokens=bool(parsed.skip_special_tokens)
+                    model.name,
+                    ids,
+                    call.facts.tenant,
+                    skip_special_tokens=bool(parsed.skip_special_tokens),
                 )
         return Answer(encode_json(DetokenizeAnswer(text)))
 

@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 class _Prep:
     """Has a verdict at once; the shelf is what is measured."""
 
-    async def make_guide(self, wish: GuideRequest) -> Guide:
+    async def make_guide(self, wish: GuideRequest, *, tenant: str = "") -> Guide:
         return Guide("root ::= x" * 500)
 
 
@@ -66,11 +66,11 @@ async def _verdict(text: str) -> float:
     prep: Any = _Prep()
     shelf = GuideShelf(_as_port(prep))
     wish = GuideRequest(GuideKind.CALLS, text, "tool_choice")
-    await shelf.guide(wish)
+    await shelf.guide(wish, "")
     times: list[float] = []
     for _ in range(_REPEATS):
         began = time.perf_counter()
-        await shelf.guide(wish)
+        await shelf.guide(wish, "")
         times.append(time.perf_counter() - began)
     return statistics.median(times)
 

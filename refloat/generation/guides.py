@@ -42,20 +42,20 @@ class GuideShelf:
         self._size_bytes = 0
         self._making: dict[bytes, _Trial] = {}
 
-    async def guide(self, wish: GuideRequest) -> Guide:
+    async def guide(self, wish: GuideRequest, tenant: str) -> Guide:
         """Raises `ProblemError`. Who asks for the same meanwhile waits for the same trial, which is
         given up when all of them have left."""
         key = blake2b(_encode(wish), digest_size=16).digest()
         kept = self._kept.get(key)
         if kept is None:
-            return await self._made(key, wish)
+            return await self._made(key, wish, tenant)
         self._kept.move_to_end(key)
         if isinstance(kept.verdict, Problem):
             raise kept.verdict.raised()
         return kept.verdict
 
-    async def _made(self, key: bytes, wish: GuideRequest) -> Guide:
-        trial = self._trial(key, wish)
+    async def _made(self, key: bytes, wish: GuideRequest, tenant: str) -> Guide:
+        trial = self._trial(key, wish, tenant)
         trial.askers += 1
         try:
             return await asyncio.shield(trial.task)
@@ -65,9 +65,9 @@ class GuideShelf:
                 trial.task.cancel()
                 self._making.pop(key, None)  # whoever asks from now on has one of his own
 
-    async def _make(self, key: bytes, wish: GuideRequest) -> Guide:
+    async def _make(self, key: bytes, wish: GuideRequest, tenant: str) -> Guide:
         try:
-            guide = await self._prep.make_guide(wish)
+            guide = await self._prep.make_guide(wish, tenant=tenant)
         except ProblemError as error:
             if error.problem.kind is ProblemKind.INVALID_REQUEST:
                 self._keep(key, error.problem, len(error.problem.message))
@@ -75,10 +75,12 @@ class GuideShelf:
         self._keep(key, guide, len(guide.ebnf))
         return guide
 
-    def _trial(self, key: bytes, wish: GuideRequest) -> _Trial:
+    def _trial(self, key: bytes, wish: GuideRequest, tenant: str) -> _Trial:
         trial = self._making.get(key)
         if trial is None:
-            task = asyncio.get_running_loop().create_task(self._make(key, wish), name="guide")
+            task = asyncio.get_running_loop().create_task(
+                self._make(key, wish, tenant), name="guide"
+            )
             trial = self._making[key] = _Trial(task)
             task.add_done_callback(lambda task: self._forget(key, task))
         return trial

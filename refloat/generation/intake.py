@@ -123,15 +123,15 @@ class Intake:
             raise deadline_exceeded().raised()
         return self._admit(request, ready, facts, times)
 
-    async def tokenize(self, prompt: Prompt, *, most: int | None = None) -> list[int]:
+    async def tokenize(self, prompt: Prompt, tenant: str, *, most: int | None = None) -> list[int]:
         """Ids of one prompt, untruncated. Raises `ProblemError`; `TooManyTokensError` beyond `most`."""
         match prompt:
             case ChatPrompt():
                 self._check_chat()
-                return await self._prep.render(prompt, most=most)
+                return await self._prep.render(prompt, tenant=tenant, most=most)
             case TextPrompt(text, add_special_tokens):
                 [ids] = await self._prep.tokenize(
-                    [text], add_special_tokens=add_special_tokens, most=most
+                    [text], add_special_tokens=add_special_tokens, tenant=tenant, most=most
                 )
                 return ids
             case TokenPrompt(ids):
@@ -139,16 +139,20 @@ class Intake:
             case _:
                 assert_never(prompt)
 
-    async def detokenize(self, ids: list[int], *, skip_special_tokens: bool = True) -> str:
+    async def detokenize(
+        self, ids: list[int], tenant: str, *, skip_special_tokens: bool = True
+    ) -> str:
         """Text of these ids. Raises `ProblemError`."""
-        return await self._prep.detokenize(ids, skip_special_tokens=skip_special_tokens)
+        return await self._prep.detokenize(
+            ids, skip_special_tokens=skip_special_tokens, tenant=tenant
+        )
 
     async def _counted(
         self, request: GenerationRequest, prompt: Prompt, facts: ModelFacts
     ) -> list[int]:
         """Ids of a prompt, or the refusal of one that is longer than the context."""
         try:
-            return await self.tokenize(prompt, most=facts.context_length)
+            return await self.tokenize(prompt, request.tenant, most=facts.context_length)
         except TooManyTokensError as error:
             raise context_exceeded(request, error.count, facts.context_length) from None
 
@@ -182,7 +186,7 @@ class Intake:
         guide = None
         if request.guide is not None:
             wish = wish_for(request.guide, prompt, ids, facts, self._vocabulary())
-            guide = await self._guides.guide(wish)
+            guide = await self._guides.guide(wish, request.tenant)
         return _Ready(ids, await self._echo(request, prompt), guide)
 
     async def _echo(self, request: GenerationRequest, prompt: Prompt) -> str:
@@ -191,7 +195,8 @@ class Intake:
             return ""
         if isinstance(prompt, TextPrompt):
             return prompt.text
-        return await self.detokenize(await self.tokenize(prompt), skip_special_tokens=False)
+        ids = await self.tokenize(prompt, request.tenant)
+        return await self.detokenize(ids, request.tenant, skip_special_tokens=False)
 
     def _admit(
         self,

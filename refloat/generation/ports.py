@@ -9,26 +9,36 @@ from refloat.wire.guide import Guide, GuideRequest
 
 
 class PrepPort(Protocol):
-    """A model's prep process. Every call has a deadline of its own and survives one restart of prep.
+    """A model's prep process. Every call has a deadline of its own and survives one restart of prep;
+    tenants are served by turns.
 
     Each raises `ProblemError`: a 4xx kind for what the caller can change, else a server's kind.
     """
 
-    async def render(self, prompt: ChatPrompt, *, most: int | None = None) -> list[int]:
+    async def render(
+        self, prompt: ChatPrompt, *, tenant: str = "", most: int | None = None
+    ) -> list[int]:
         """The prompt ids of a rendered chat, untruncated. Raises `TooManyTokensError` beyond `most`."""
         ...
 
     async def tokenize(
-        self, texts: Sequence[str], *, add_special_tokens: bool, most: int | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        add_special_tokens: bool,
+        tenant: str = "",
+        most: int | None = None,
     ) -> list[list[int]]:
         """Ids of each text, untruncated. Raises `TooManyTokensError` if one has more than `most`."""
         ...
 
-    async def detokenize(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+    async def detokenize(
+        self, ids: Sequence[int], *, skip_special_tokens: bool = True, tenant: str = ""
+    ) -> str:
         """The text of these ids; bytes that are no UTF-8 become U+FFFD."""
         ...
 
-    async def make_guide(self, wish: GuideRequest) -> Guide:
+    async def make_guide(self, wish: GuideRequest, *, tenant: str = "") -> Guide:
         """The grammar of a wish, which the engine was seen to compile in bounds of time and memory."""
         ...
 

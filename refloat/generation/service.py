@@ -46,20 +46,20 @@ class Generations:
             streams.make_room(request.model)
         return session
 
-    async def tokenize(self, model: str, prompt: Prompt) -> list[int]:
+    async def tokenize(self, model: str, prompt: Prompt, tenant: str) -> list[int]:
         """Ids of a prompt, untruncated; works while workers are busy or gone."""
         try:
-            return await self._intake(model).tokenize(prompt, most=MOST_TOLD_TOKENS)
+            return await self._intake(model).tokenize(prompt, tenant, most=MOST_TOLD_TOKENS)
         except TooManyTokensError as error:
             message = f"The prompt has {error.count} tokens; at most {MOST_TOLD_TOKENS} are listed."
             raise ProblemError.of(ProblemKind.REQUEST_TOO_LARGE, message) from None
 
     async def detokenize(
-        self, model: str, ids: Sequence[int], *, skip_special_tokens: bool = True
+        self, model: str, ids: Sequence[int], tenant: str, *, skip_special_tokens: bool = True
     ) -> str:
         """Text of these ids."""
         return await self._intake(model).detokenize(
-            list(ids), skip_special_tokens=skip_special_tokens
+            list(ids), tenant, skip_special_tokens=skip_special_tokens
         )
 
     async def drain(self, deadline_s: float) -> bool:

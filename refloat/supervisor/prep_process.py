@@ -56,7 +56,8 @@ class Renderable(Protocol):
 
 
 class PrepProcess:
-    """Every call has a deadline, survives a restart of prep, and raises `ProblemError`."""
+    """Every call has a deadline, survives a restart of prep, and raises `ProblemError`. Tenants are
+    served by turns."""
 
     def __init__(
         self,
@@ -89,11 +90,12 @@ class PrepProcess:
         """State, cause and process, to be read only."""
         return self._actor.slot
 
-    async def render(self, prompt: Renderable, *, most: int | None = None) -> list[int]:
+    async def render(
+        self, prompt: Renderable, *, tenant: str = "", most: int | None = None
+    ) -> list[int]:
         """The prompt ids of a rendered chat, untruncated. Raises `TooManyTokensError` beyond `most`."""
-        number = next(self._numbers)
         message = Render(
-            job=number,
+            job=next(self._numbers),
             messages=prompt.messages,
             tools=prompt.tools,
             template_kwargs=prompt.template_kwargs,
@@ -101,30 +103,35 @@ class PrepProcess:
             continue_final_message=prompt.continue_final_message,
             most=most,
         )
-        [ids] = await self._ask_for_ids(number, message, "the chat template", 1)
+        [ids] = await self._ask_for_ids(tenant, message, "the chat template", 1)
         return ids
 
     async def tokenize(
-        self, texts: Sequence[str], *, add_special_tokens: bool, most: int | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        add_special_tokens: bool,
+        tenant: str = "",
+        most: int | None = None,
     ) -> list[list[int]]:
         """Ids of each text, untruncated. Raises `TooManyTokensError` if one has more than `most`."""
-        number = next(self._numbers)
-        message = Tokenize(number, list(texts), add_special_tokens, most)
-        return await self._ask_for_ids(number, message, "tokenizing", len(texts))
+        message = Tokenize(next(self._numbers), list(texts), add_special_tokens, most)
+        return await self._ask_for_ids(tenant, message, "tokenizing", len(texts))
 
-    async def detokenize(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+    async def detokenize(
+        self, ids: Sequence[int], *, skip_special_tokens: bool = True, tenant: str = ""
+    ) -> str:
         """The text of these ids; bytes that are no UTF-8 become U+FFFD."""
-        number = next(self._numbers)
-        message = Detokenize(number, pack_ids(ids), skip_special_tokens)
-        answer = await self._ask(number, message, "detokenizing")
+        message = Detokenize(next(self._numbers), pack_ids(ids), skip_special_tokens)
+        answer = await self._ask(tenant, message, "detokenizing")
         if not isinstance(answer, Text):
             raise self._nonsense()
         return answer.text
 
-    async def make_guide(self, wish: GuideRequest) -> Guide:
+    async def make_guide(self, wish: GuideRequest, *, tenant: str = "") -> Guide:
         """The grammar of a wish, tried. Raises `ProblemError`: a 400 for what cannot be held or takes
         too much."""
-        guide = await self._ask_for_guide(MakeGuide(next(self._numbers), wish))
+        guide = await self._ask_for_guide(MakeGuide(next(self._numbers), wish), tenant)
         if guide is None:
             raise self._nonsense()
         return guide
@@ -157,9 +164,9 @@ class PrepProcess:
     # --- within ------------------------------------------------------------------------------------
 
     async def _ask_for_ids(
-        self, number: int, message: msgspec.Struct, what: str, count: int
+        self, tenant: str, message: Render | Tokenize, what: str, count: int
     ) -> list[list[int]]:
-        answer = await self._ask(number, message, what)
+        answer = await self._ask(tenant, message, what)
         if isinstance(answer, Tokens) and answer.too_many is not None:
             raise TooManyTokensError(answer.too_many)
         if not isinstance(answer, Tokens) or len(answer.ids) != count:
@@ -169,18 +176,20 @@ class PrepProcess:
         except ValueError:
             raise self._nonsense() from None
 
-    async def _ask_for_guide(self, message: GuideJob) -> Guide | None:
-        answer = await self._ask(message.job, message, "making a grammar")
+    async def _ask_for_guide(self, message: GuideJob, tenant: str = "") -> Guide | None:
+        answer = await self._ask(tenant, message, "making a grammar")
         if not isinstance(answer, Guided):
             raise self._nonsense()
         return answer.guide
 
-    async def _ask(self, number: int, message: msgspec.Struct, what: str) -> Tokens | Text | Guided:
+    async def _ask(
+        self, tenant: str, message: Render | Tokenize | Detokenize | GuideJob, what: str
+    ) -> Tokens | Text | Guided:
         if self.slot.state in _UNSERVABLE or self.slot.is_stopping or self.slot.is_finished:
             raise self._unservable().raised()
         self._refuse_if_too_large(message)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        job = Job(number, message, what, future)
+        job = Job(message.job, message, what, future, tenant)
         try:
             self._program.submit(job)
             async with asyncio.timeout(self._wait_limit_s):

@@ -228,7 +228,7 @@ class PrepProgram:
         self._is_job_to_blame = True
         job.losses += 1
         if job.losses >= most:
-            self._line_of(job).take(job.number)
+            self._line_of(job).give_up(job)
             text = f"Preparing this request ended its process {job.losses} times: {job.what}."
             _settle(job, Problem(ProblemKind.POISON_REQUEST, text))
 

@@ -121,14 +121,14 @@ class FakeGenerations:
         self.sessions.append(session)
         return session
 
-    async def tokenize(self, model: str, prompt: Prompt) -> list[int]:
+    async def tokenize(self, model: str, prompt: Prompt, tenant: str) -> list[int]:
         self.prompts.append(prompt)
         if self.problem is not None:
             raise self.problem.raised()
         return [1, 2, 3]
 
     async def detokenize(
-        self, model: str, ids: Sequence[int], *, skip_special_tokens: bool = True
+        self, model: str, ids: Sequence[int], tenant: str, *, skip_special_tokens: bool = True
     ) -> str:
         return " ".join(str(i) for i in ids)
 

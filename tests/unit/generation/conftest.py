@@ -111,6 +111,8 @@ class AlphabetPrep:
         """Texts that were held to their guides, and whether they were whole."""
         self.is_right = True
         """What is said of them."""
+        self.tenants: list[str] = []
+        """Who asked, in order."""
         self.may_check = asyncio.Event()
         self.may_check.set()
         self.may_make = asyncio.Event()
@@ -118,11 +120,15 @@ class AlphabetPrep:
         self.may_resume = asyncio.Event()
         self.may_resume.set()
 
-    async def render(self, prompt: ChatPrompt, *, most: int | None = None) -> list[int]:
+    async def render(
+        self, prompt: ChatPrompt, *, tenant: str = "", most: int | None = None
+    ) -> list[int]:
+        self.tenants.append(tenant)
         text = "".join(str(message["content"]) for message in prompt.messages)
-        return (await self.tokenize([text], add_special_tokens=False, most=most))[0]
+        return (await self.tokenize([text], add_special_tokens=False, tenant=tenant, most=most))[0]
 
-    async def make_guide(self, wish: GuideRequest) -> Guide:
+    async def make_guide(self, wish: GuideRequest, *, tenant: str = "") -> Guide:
+        self.tenants.append(tenant)
         self.wishes.append(wish)
         await self.may_make.wait()
         if self.guide_problem is not None:
@@ -142,8 +148,14 @@ class AlphabetPrep:
         return self.is_right
 
     async def tokenize(
-        self, texts: Sequence[str], *, add_special_tokens: bool, most: int | None = None
+        self,
+        texts: Sequence[str],
+        *,
+        add_special_tokens: bool,
+        tenant: str = "",
+        most: int | None = None,
     ) -> list[list[int]]:
+        self.tenants.append(tenant)
         for _ in range(self.yields):
             await asyncio.sleep(0)
         for text in texts:
@@ -151,7 +163,10 @@ class AlphabetPrep:
                 raise TooManyTokensError(len(text))
         return [[LETTERS.index(char) for char in text] for text in texts]
 
-    async def detokenize(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
+    async def detokenize(
+        self, ids: Sequence[int], *, skip_special_tokens: bool = True, tenant: str = ""
+    ) -> str:
+        self.tenants.append(tenant)
         return "".join((*LETTERS, " ", "<end>")[token] for token in ids)
 
 

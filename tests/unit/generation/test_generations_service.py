@@ -31,8 +31,8 @@ def test_model_unknown_names_the_known_ones(stage: Stage) -> None:
         request = msgspec.structs.replace(stage.request(), model="nope")
         for call in (
             service.submit(request),
-            service.tokenize("nope", TextPrompt("a")),
-            service.detokenize("nope", [1]),
+            service.tokenize("nope", TextPrompt("a"), "t"),
+            service.detokenize("nope", [1], "t"),
         ):
             with pytest.raises(ProblemError) as caught:
                 await call
@@ -50,8 +50,9 @@ def test_tokens_and_text_work_while_the_worker_is_gone(stage: Stage) -> None:
 
     async def scene() -> None:
         stage.lose()
-        assert await service.tokenize("m", TextPrompt("abc")) == [0, 1, 2]
-        assert await service.detokenize("m", [2, 1]) == "cb"
+        assert await service.tokenize("m", TextPrompt("abc"), "t") == [0, 1, 2]
+        assert await service.detokenize("m", [2, 1], "u") == "cb"
+        assert stage.prep.tenants == ["t", "u"]
 
     asyncio.run(scene())
 
@@ -64,7 +65,7 @@ def test_more_tokens_than_are_listed_are_counted(
 
     async def scene() -> None:
         with pytest.raises(ProblemError, match="3 tokens; at most 2") as caught:
-            await service.tokenize("m", TextPrompt("abc"))
+            await service.tokenize("m", TextPrompt("abc"), "t")
         assert caught.value.problem.kind is ProblemKind.REQUEST_TOO_LARGE
 
     asyncio.run(scene())

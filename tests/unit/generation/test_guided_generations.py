@@ -44,6 +44,16 @@ async def turns(count: int = 10) -> None:
         await asyncio.sleep(0)
 
 
+def test_prep_is_told_whose_request_it_prepares(guided: Stage) -> None:
+    async def scene() -> None:
+        session = await guided.submit(CHAT, guide=WISH, tenant="ann", max_tokens=2)
+        assert guided.prep.wishes
+        assert set(guided.prep.tenants) == {"ann"}
+        await guided.finish(session)
+
+    asyncio.run(scene())
+
+
 async def gone_on_unguided(
     stage: Stage,
     prompt: tuple[int, ...] = PROMPT,

@@ -47,11 +47,12 @@ class Preps:
         self.program.lost(fault)
         self.start()
 
-    def ask(self, number: int, *, guide: bool = False) -> Job:
+    def ask(self, number: int, *, guide: bool = False, tenant: str = "") -> Job:
         message: msgspec.Struct = Tokenize(number, ["x"])
         if guide:
             message = MakeGuide(number, GuideRequest(GuideKind.REGEX, "x", "p"))
-        job = Job(number, message, "a job", asyncio.get_running_loop().create_future())
+        future = asyncio.get_running_loop().create_future()
+        job = Job(number, message, "a job", future, tenant)
         self.program.submit(job)
         return job
 
