@@ -58,5 +58,5 @@ FORMATS: dict[str, str | None] = {
 }
 """By name; `None`: it says nothing about the text."""
 
-SHORT: dict[str, str] = {"uri": rf"{_ORIGIN}(?:/{_PCHAR}{{0,30}}){{0,6}}(?:\?{_PCHAR}{{0,100}})?"}
-"""The same with an end, where a schema has a limit of length."""
+SHORT: dict[str, str] = {"uri": rf"{_ORIGIN}(?:/[A-Za-z0-9._~/?&=-]{{0,40}})?"}
+"""The same with an end, where a schema has a limit of length: the engine needs long for counts."""

@@ -268,7 +268,7 @@ REFUSALS: list[tuple[Any, tuple[str, ...]]] = [
     ({"if": {}, "then": {}}, ("if",)),
     ({"type": "string", "format": "color"}, ("format",)),
     ({"type": "string", "pattern": "(?=a)"}, ("pattern",)),
-    ({"type": "string", "format": "uri", "maxLength": 500}, ()),
+    ({"type": "string", "format": "uri", "maxLength": 250}, ()),
     ({"type": "string", "format": "regex"}, ("format",)),
     ({"type": "integer", "multipleOf": 7}, ("multipleOf",)),
     ({"type": "integer", "minimum": "1"}, ("minimum",)),
