@@ -1,16 +1,23 @@
 """Anthropic's own client against a whole server: messages, streams, tools, thinking, errors."""
 
+from __future__ import annotations
+
 import json
 import textwrap
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
 import httpx
 import pytest
 
 from refloat.testing.harness import Server
 from refloat.testing.patience import eventually
+from tests.contract.late_import import late_import
+
+if TYPE_CHECKING:
+    import anthropic
+else:
+    anthropic = late_import("anthropic")
 
 KEY = "sk-contract"
 UNICODE = "Grüße aus 東京\u2028 🚲!"

@@ -1,10 +1,11 @@
 """What OpenAI's and Anthropic's own clients build upon the API: typed answers, streams put together,
 and a loop over two tools with them; on a scripted and on a real model."""
 
-from collections.abc import Iterator
-from typing import Any
+from __future__ import annotations
 
-import anthropic
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
 import openai
 import pytest
 from pydantic import BaseModel
@@ -20,6 +21,12 @@ from tests.contract.agent_server import (
     Task,
     agent_server,
 )
+from tests.contract.late_import import late_import
+
+if TYPE_CHECKING:
+    import anthropic
+else:
+    anthropic = late_import("anthropic")
 
 MAX_TURNS = 5
 SCHEMA: dict[str, Any] = {
