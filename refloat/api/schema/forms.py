@@ -101,6 +101,9 @@ def guided_wish(body: Any) -> GuideRequest | None:
         ]
         if outputs.json_object:
             wishes.append(GuideRequest(GuideKind.JSON_OBJECT, param=f"{where}.json_object"))
+        if not any(wishes) and outputs.json_object is None:
+            names = ", ".join((*GUIDED_FIELDS.values(), "json_object"))
+            raise invalid(f"{where} names no form; it would be one of {names}.", where)
     return wish_of(*wishes)
 
 

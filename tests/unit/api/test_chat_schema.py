@@ -110,6 +110,13 @@ def test_field_of_wrong_type_is_refused_by_its_name(field: str) -> None:
     assert field in found.message
 
 
+@pytest.mark.parametrize("outputs", [{}, {"structural_tag": "{}"}, {"json": None}])
+def test_structured_outputs_without_a_known_form_are_not_ignored(outputs: dict[str, Any]) -> None:
+    found = problem(structured_outputs=outputs)
+    assert found.param == "structured_outputs"
+    assert "json, regex, choice, grammar, json_object" in found.message
+
+
 @pytest.mark.parametrize("field", [f for f in WRONG_TYPES if f not in ("model", "messages")])
 def test_null_field_is_as_good_as_absent(field: str) -> None:
     assert meaning(order(**{field: None})) == meaning(order())
