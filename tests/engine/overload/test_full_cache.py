@@ -164,9 +164,12 @@ def preemptions(server: Server, model: str) -> float:
     )
 
 
-@pytest.mark.parametrize("model", SHORT)
-def test_full_real_cache_answers_everybody_as_if_alone(server: Server, model: str) -> None:
-    check(server, model, 12, seed=1)
+@pytest.mark.parametrize(("model", "asks"), [(SHORT[0], 28), (SHORT[1], 12)])
+def test_full_real_cache_answers_everybody_as_if_alone(
+    server: Server, model: str, asks: int
+) -> None:
+    """Of the smaller cache all at once ask for ten times what it holds."""
+    check(server, model, asks, seed=1, threads=asks)
 
 
 def test_full_real_cache_preempts(server: Server) -> None:
