@@ -80,6 +80,17 @@ def convicted(job: Job) -> bool:
     return error.problem.kind is ProblemKind.POISON_REQUEST
 
 
+def test_job_that_nobody_waits_for_any_more_is_not_sent() -> None:
+    async def scene(preps: Preps) -> None:
+        *sent, waiting = (preps.ask(number) for number in range(9))
+        preps.program.give_up(waiting)
+        for job in sent:
+            preps.answer(job.number)
+        assert preps.sent == [job.number for job in sent]
+
+    run(scene)
+
+
 def test_grammar_that_ends_prep_alone_is_tried_twice() -> None:
     async def scene(preps: Preps) -> None:
         bomb, other = preps.ask(1, guide=True), preps.ask(2, guide=True)
