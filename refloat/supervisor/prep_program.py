@@ -151,8 +151,8 @@ class PrepProgram:
             floor_s = self._knobs.hello_timeout_s
         cap_s = floor_s * self._knobs.load_cap_factor
         budget = Budget(floor_s, cap_s, stopped_s=self._knobs.prep_job_limit_s)
-        cpu_s, is_stopped = child.process.cpu_s(), child.process.is_stopped()
-        reading = Reading(now_s, None, cpu_s, has_pending=True, is_stopped=is_stopped)
+        stat = child.process.stat()
+        reading = Reading(now_s, None, stat.cpu_s, has_pending=True, is_stopped=stat.is_stopped)
         if self._watch.judge(reading, budget, longest_gap_s=gap_s) is Verdict.STALLED:
             return Fault(FaultKind.STALL, f"the prep process makes no progress while {state}")
         return None
@@ -197,7 +197,7 @@ class PrepProgram:
         """Time in which somebody has stopped the process is not the job's."""
         head = self.line.head
         limit_s = self._knobs.prep_job_limit_s
-        if head is not None and child.process.is_stopped():
+        if head is not None and child.process.stat().is_stopped:
             self._stopped_s += elapsed_s
             if self._stopped_s <= limit_s:
                 return None

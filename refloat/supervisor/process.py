@@ -13,9 +13,9 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from refloat.observe.log import get_logger
+from refloat.observe.process_stat import ProcessStat, read_process_stat
 from refloat.supervisor.stderr_ring import StderrRing
 from refloat.wire.progress import ProgressReader
 
@@ -25,9 +25,6 @@ _READ_BYTES = 64 * 1024
 _SECRET_WORDS = frozenset(
     {"KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "CREDENTIALS"}
 )
-#: In the flags of `/proc/PID/stat`.
-_PF_EXITING = 0x4
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def child_environment(parent: Mapping[str, str]) -> dict[str, str]:
@@ -123,7 +120,7 @@ class ChildProcess:
         """SIGKILL the process and every process of its session. Safe until it is reaped."""
         if self._popen.returncode is not None:
             return
-        if not self.has_exited() and not self._is_exiting():
+        if not self.has_exited() and not self.stat().is_exiting:
             self.was_killed = True
             if self.killed_s is None:
                 self.killed_s = time.monotonic()
@@ -136,14 +133,9 @@ class ChildProcess:
         """Have the kernel forget it: its exit code, or `None` while it has not ended."""
         return self._popen.poll()
 
-    def cpu_s(self) -> float | None:
-        """Processor seconds it has used in user and system mode; `None` once it is gone."""
-        fields = self._stat()
-        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S if fields else None
-
-    def is_stopped(self) -> bool:
-        """Whether somebody has stopped it (SIGSTOP), so that it can do nothing."""
-        return self._stat()[:1] == [b"T"]
+    def stat(self) -> ProcessStat:
+        """How the kernel says it stands."""
+        return read_process_stat(self.pid)
 
     def last_stderr(self) -> str:
         """The newest part of what it wrote to stdout and stderr."""
@@ -161,19 +153,6 @@ class ChildProcess:
         os.close(self._pidfd)
         if self.progress is not None:
             self.progress.close()
-
-    def _is_exiting(self) -> bool:
-        """Whether it is on its way out already: the kernel may take a while to take it down."""
-        fields = self._stat()
-        return bool(fields) and bool(int(fields[6]) & _PF_EXITING)
-
-    def _stat(self) -> list[bytes]:
-        """The fields of `/proc/PID/stat` behind the name, the state first; none once it is gone."""
-        try:
-            stat = Path(f"/proc/{self.pid}/stat").read_bytes()
-        except OSError:
-            return []
-        return stat[stat.rindex(b")") + 2 :].split()
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):

@@ -36,7 +36,7 @@ class Withdrawal:
         replica.is_lost = True
         self._replica = replica
         self._batch = batch_of(child)
-        self._was_stopped = child.process.is_stopped()
+        self._was_stopped = child.process.stat().is_stopped
         if not is_explained and not replica.is_suspect:
             self._listener.replica_suspect(replica.worker_id, suspect=True)
 

@@ -93,14 +93,15 @@ class WorkerWatch:
         except ValueError:
             return Fault(FaultKind.PROTOCOL, "the worker process scribbled on its progress page")
         self._note_step(state, progress)
+        stat = child.process.stat()
         reading = Reading(
             now_s,
             progress,
-            child.process.cpu_s(),
+            stat.cpu_s,
             has_pending,
             has_unread=child.has_unread(),
             device_use=self._device_use(child),
-            is_stopped=child.process.is_stopped(),
+            is_stopped=stat.is_stopped,
         )
         budget = replace(self._budget(state, progress), stopped_s=self._stall_floor_s)
         poll_gap_s = self._knobs.poll_s * _LONGEST_GAP_POLLS

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from refloat.observe.process_stat import read_process_stat
 from refloat.prep.trial.messages import Compiled
 from refloat.prep.trial.program import Job
 from refloat.wire.frame import FrameError
@@ -23,7 +24,6 @@ COMMAND = (sys.executable, "-m", "refloat.prep.trial")
 _LOOK_S = 0.02
 #: Processor time; most jobs are done by then.
 _LONG_S = 0.2
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -120,8 +120,4 @@ class TrialProcess:
                 raise TooExpensiveError(by_clock=True)
 
     def _cpu_s(self) -> float:
-        try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+        return read_process_stat(self.pid).cpu_s or 0.0

@@ -18,6 +18,7 @@ from hypothesis.stateful import (
 )
 
 from refloat.observe.metrics import Metrics
+from refloat.observe.process_stat import ProcessStat
 from refloat.supervisor.backoff import BackoffPolicy
 from refloat.supervisor.child import Child
 from refloat.supervisor.exits import Fault
@@ -111,11 +112,8 @@ class StandInProcess:
         self.is_reaped = self.code is not None
         return self.code
 
-    def cpu_s(self) -> float | None:
-        return self.cpu
-
-    def is_stopped(self) -> bool:
-        return False
+    def stat(self) -> ProcessStat:
+        return ProcessStat(self.cpu)
 
     def last_stderr(self) -> str:
         return ""

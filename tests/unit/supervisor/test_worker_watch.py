@@ -4,6 +4,7 @@ from typing import cast
 
 import pytest
 
+from refloat.observe.process_stat import ProcessStat
 from refloat.supervisor.child import Child
 from refloat.supervisor.device_use import DeviceUse
 from refloat.supervisor.exits import Fault
@@ -87,11 +88,10 @@ class _Standing:
         self.process = self
         self.progress = bench.progress
         self.has_unread = bench.has_unread
-        self._cpu_s = bench.cpu_s
-        self.is_stopped = lambda: bench.is_stopped
+        self._stat = ProcessStat(bench.cpu_s, is_stopped=bench.is_stopped)
 
-    def cpu_s(self) -> float:
-        return self._cpu_s
+    def stat(self) -> ProcessStat:
+        return self._stat
 
 
 @pytest.mark.parametrize("floor_s", [0.1, 0.3, 1.0, 10.0, 60.0])
