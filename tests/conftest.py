@@ -1,5 +1,6 @@
 """Shared by all tests: a home of their own, and the default model, fetched and converted once."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ ROOT = Path(__file__).parents[1]
 hypothesis.settings.register_profile("refloat", deadline=None)
 hypothesis.settings.load_profile("refloat")
 
+
+# Thousands of tests are collected, in each process of the run, and none is garbage before its end.
+gc.disable()
 
 #: Tests of these folders share servers beyond their files. Each is up until its process ends, so all of
 #: them run in the same one.
@@ -43,6 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.timeout(0), append=False)
     items.sort(key=lambda item: not any(map(item.get_closest_marker, ("smollm2", "fetches"))))
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -12,7 +12,7 @@ import pytest
 
 from refloat.testing.harness import Server
 from refloat.testing.patience import eventually
-from tests.contract.late_import import late_import
+from tests.late_import import late_import
 
 if TYPE_CHECKING:
     import anthropic

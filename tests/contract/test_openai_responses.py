@@ -1,18 +1,25 @@
 """OpenAI's own client against `/v1/responses`: items, streams, what is kept, and what is not."""
 
+from __future__ import annotations
+
 import json
 import sqlite3
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpx
-import openai
 import pytest
 
 from refloat.testing.harness import Server
 from refloat.testing.patience import eventually
+from tests.late_import import late_import
+
+if TYPE_CHECKING:
+    import openai
+else:
+    openai = late_import("openai")
 
 KEYS = ("sk-one", "sk-two")
 TOOLS: Any = [

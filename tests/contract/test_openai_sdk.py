@@ -1,19 +1,26 @@
 """OpenAI's own client against a whole server: every call its users make, and its typed errors."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
 
 from refloat.testing.client import Client
 from refloat.testing.harness import Server
 from refloat.testing.patience import eventually
+from tests.late_import import late_import
+
+if TYPE_CHECKING:
+    import openai
+else:
+    openai = late_import("openai")
 
 KEY = "sk-contract"
 UNICODE = "Grüße aus 東京 🚲!"

@@ -3,6 +3,8 @@
 Only the server's address is another than in the text.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -11,10 +13,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
-import openai
 import pytest
 
 from refloat.config.load import load
@@ -24,6 +25,12 @@ from refloat.scripted.script import load_script
 from refloat.testing.client import Answer
 from refloat.testing.harness import Server
 from refloat.testing.patience import eventually
+from tests.late_import import late_import
+
+if TYPE_CHECKING:
+    import openai
+else:
+    openai = late_import("openai")
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()

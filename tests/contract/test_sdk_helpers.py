@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import openai
 import pytest
 from pydantic import BaseModel
 
@@ -21,12 +20,14 @@ from tests.contract.agent_server import (
     Task,
     agent_server,
 )
-from tests.contract.late_import import late_import
+from tests.late_import import late_import
 
 if TYPE_CHECKING:
     import anthropic
+    import openai
 else:
     anthropic = late_import("anthropic")
+    openai = late_import("openai")
 
 MAX_TURNS = 5
 SCHEMA: dict[str, Any] = {
@@ -56,10 +57,11 @@ class GetTime(BaseModel):
     city: str
 
 
-CHAT_TOOLS = [
-    openai.pydantic_function_tool(GetWeather, name="get_weather"),
-    openai.pydantic_function_tool(GetTime, name="get_time"),
-]
+def chat_tools() -> list[Any]:
+    return [
+        openai.pydantic_function_tool(GetWeather, name="get_weather"),
+        openai.pydantic_function_tool(GetTime, name="get_time"),
+    ]
 
 
 @pytest.fixture(
@@ -109,7 +111,7 @@ def test_chat_helpers_loop_over_two_tools(sdk: Any, task: Task, ask: Any) -> Non
     calls: list[list[str]] = []
     message: Any = None
     for _ in range(MAX_TURNS):
-        completion = ask(sdk, model=task.name, messages=messages, tools=CHAT_TOOLS, temperature=0)
+        completion = ask(sdk, model=task.name, messages=messages, tools=chat_tools(), temperature=0)
         message = completion.choices[0].message
         if not message.tool_calls:
             break

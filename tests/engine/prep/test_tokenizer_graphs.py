@@ -1,28 +1,33 @@
 """Tokenizer graphs of kinds that no model here has: built on the spot, opened as any other."""
 
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import openvino
 import pytest
-from openvino import opset15
-from openvino_tokenizers import _get_factory  # pyright: ignore[reportPrivateUsage]
 
 from refloat.prep.detokenize import read_token_bytes
 from refloat.prep.error import PrepError
 from refloat.prep.graph import Graphs, nodes_of
 from refloat.prep.tokens import OpenVinoTokenizer
+from tests.late_import import late_import
 
 pytestmark = pytest.mark.engine
 
 TINY = Path(__file__).parents[2] / "data" / "tiny-llm"
 BEGIN, END = 2029, 2031
 Graph = Any
-opset: Any = opset15
-factory: Any = _get_factory()
-model_class: Any = openvino.Model
+np: Any = late_import("numpy")
+openvino: Any = late_import("openvino")
+opset: Any = late_import("openvino.opset15")
+
+
+@cache
+def factory() -> Any:
+    from openvino_tokenizers import _get_factory  # pyright: ignore[reportPrivateUsage]
+
+    return _get_factory()
 
 
 def constant(value: Any) -> Any:
@@ -54,7 +59,7 @@ def with_special_tokens(graph: Graph, switch: Any | None = None) -> None:
     """Make it write a begin and an end token; `switch`: the output that decides how many."""
     [node] = nodes_of(graph, "CombineSegments")
     count = whole(1) if switch is None else switch
-    replacement = factory.create(
+    replacement = factory().create(
         "CombineSegments",
         [
             *(whole(0), count, whole([BEGIN])),
@@ -168,7 +173,7 @@ def replaced(outputs: list[Any], pattern: str, by: str) -> list[Any]:
     """A regular expression over the texts; ragged bounds before them are left alone."""
     ragged, texts = outputs[:-3], outputs[-3:]
     pattern_and_by = [constant(np.frombuffer(text.encode(), np.uint8)) for text in (pattern, by)]
-    node = factory.create("RegexNormalization", [*texts, *pattern_and_by])
+    node = factory().create("RegexNormalization", [*texts, *pattern_and_by])
     return [*ragged, *node.outputs()]
 
 
@@ -176,16 +181,18 @@ def sentencepiece_detokenizer(folder: Path, *after: tuple[str, str]) -> Path:
     """As converted from Llama's tokenizer; `after`: what is replaced in the joined text."""
     ids = opset.parameter([-1, -1], np.int64)
     skipped = constant(np.array([0, 1, 2], np.int32))
-    outputs = factory.create(
-        "VocabDecoder", [opset.convert(ids, "i32").output(0), *strings(WORDS), skipped]
-    ).outputs()
+    outputs = (
+        factory()
+        .create("VocabDecoder", [opset.convert(ids, "i32").output(0), *strings(WORDS), skipped])
+        .outputs()
+    )
     outputs = replaced(outputs, "▁", " ")
-    outputs = [*outputs[:2], *factory.create("ByteFallback", outputs[2:]).outputs()]
-    outputs = [*factory.create("FuzeRagged", outputs[:4]).outputs(), outputs[4]]
+    outputs = [*outputs[:2], *factory().create("ByteFallback", outputs[2:]).outputs()]
+    outputs = [*factory().create("FuzeRagged", outputs[:4]).outputs(), outputs[4]]
     for pattern, by in after:
         outputs = replaced(outputs, pattern, by)
-    outputs = factory.create("UTF8Validate", outputs, {"replace_mode": False}).outputs()
-    graph = model_class(opset.string_tensor_pack(*outputs).outputs(), [ids], "detokenizer")
+    outputs = factory().create("UTF8Validate", outputs, {"replace_mode": False}).outputs()
+    graph = openvino.Model(opset.string_tensor_pack(*outputs).outputs(), [ids], "detokenizer")
     path = folder / "openvino_detokenizer.xml"
     openvino.save_model(graph, str(path))
     return path
@@ -225,6 +232,6 @@ def test_detokenizer_that_changes_letters_is_refused(tmp_path: Path) -> None:
 def test_detokenizer_made_of_other_operations_is_refused(tmp_path: Path) -> None:
     ids = opset.parameter([-1, -1], np.int64)
     path = tmp_path / "openvino_detokenizer.xml"
-    openvino.save_model(model_class([opset.add(ids, ids).output(0)], [ids], "odd"), str(path))
+    openvino.save_model(openvino.Model([opset.add(ids, ids).output(0)], [ids], "odd"), str(path))
     with pytest.raises(PrepError, match="detokenizer not understood"):
         read_token_bytes(Graphs(), path, ByteTokenizer())

@@ -1,13 +1,14 @@
 """Under default properties a resumed text is what an undisturbed engine says to the same ids."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from refloat.engines.base import EngineRequest, RequestKey
-from refloat.engines.openvino_cb import OpenVinoEngine
 from refloat.generation.seeds import resume_seed
 from refloat.testing.harness import Server
 from refloat.wire.messages import EngineSpec, SamplingParams
@@ -21,6 +22,12 @@ from tests.engine.resume.servers import (
     model,
     prompt_of,
 )
+from tests.late_import import late_import
+
+if TYPE_CHECKING:
+    from refloat.engines import openvino_cb
+else:
+    openvino_cb = late_import("refloat.engines.openvino_cb")
 
 pytestmark = [pytest.mark.engine, pytest.mark.process, pytest.mark.timeout(180)]
 
@@ -41,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def ids_from(prompt: list[int], emitted: list[int], count: int, *, seed: int | None) -> list[int]:
     """What a fresh engine says to prompt + emitted, until it is `count` tokens with the emitted."""
     params: dict[str, Any] = {"temperature": 0.0} if seed is None else {**SAMPLING, "seed": seed}
-    engine = OpenVinoEngine()
+    engine = openvino_cb.OpenVinoEngine()
     engine.load(
         EngineSpec(
             "openvino_cb", str(DATA / "tiny-llm"), num_kv_blocks=128,

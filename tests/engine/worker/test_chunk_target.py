@@ -1,24 +1,32 @@
 """The real engine made for a target of a step's time."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from refloat.engines.base import EngineRequest, RequestKey
 from refloat.engines.chunk import LEAST_CHUNK
-from refloat.engines.openvino_cb import OpenVinoEngine
 from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.wire.messages import EngineSpec, SamplingParams
+from tests.late_import import late_import
+
+if TYPE_CHECKING:
+    from refloat.engines import openvino_cb
+else:
+    openvino_cb = late_import("refloat.engines.openvino_cb")
 
 pytestmark = pytest.mark.engine
 
 FOLDER = Path(__file__).parents[2] / "data" / "tiny-llm"
-KEPT: list[OpenVinoEngine] = []
+KEPT: list[openvino_cb.OpenVinoEngine] = []
 """Never destroyed, as in a worker."""
 
 
-def loaded(target_s: float) -> OpenVinoEngine:
-    engine = OpenVinoEngine()
+def loaded(target_s: float) -> openvino_cb.OpenVinoEngine:
+    engine = openvino_cb.OpenVinoEngine()
     KEPT.append(engine)
     engine.load(
         EngineSpec(
@@ -33,7 +41,7 @@ def loaded(target_s: float) -> OpenVinoEngine:
     return engine
 
 
-def answer(engine: OpenVinoEngine) -> tuple[list[int], int]:
+def answer(engine: openvino_cb.OpenVinoEngine) -> tuple[list[int], int]:
     """Of a prompt longer than a small chunk; and the steps until its first token."""
     ids: list[int] = []
     steps = 0

@@ -1,16 +1,26 @@
 """The OpenVINO engine behind its contract, on tiny real models, in this process."""
 
-from pathlib import Path
-from typing import Any
+from __future__ import annotations
 
-import openvino_genai as genai
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from refloat.engines.base import EngineRequest, LoadError, RequestKey, RequestRefusedError
-from refloat.engines.openvino_cb import OpenVinoEngine
 from refloat.testing.exact import EXACT_PROPERTIES
 from refloat.wire.messages import EngineSpec, Output, SamplingParams
 from refloat.wire.problem import ProblemKind
+from tests.late_import import late_import
+
+if TYPE_CHECKING:
+    import openvino_genai as genai
+
+    from refloat.engines import openvino_cb
+    from refloat.engines.openvino_cb import OpenVinoEngine
+else:
+    genai = late_import("openvino_genai")
+    openvino_cb = late_import("refloat.engines.openvino_cb")
 
 pytestmark = pytest.mark.engine
 
@@ -20,7 +30,7 @@ MAX_STEPS = 2000
 
 
 def load(model: str = "tiny-llm", **fields: Any) -> OpenVinoEngine:
-    engine = OpenVinoEngine()
+    engine = openvino_cb.OpenVinoEngine()
     spec: dict[str, Any] = {"num_kv_blocks": 64, "properties": EXACT_PROPERTIES, **fields}
     engine.load(EngineSpec("openvino_cb", str(DATA / model), **spec))
     return engine
@@ -332,7 +342,9 @@ def test_hybrid_is_known_as_one(hybrid: OpenVinoEngine) -> None:
     assert hybrid.capabilities.capacity == 8
 
 
-def test_hybrid_with_one_token_ends_rightly_and_spoils_no_repeat(hybrid: OpenVinoEngine) -> None:
+def test_hybrid_with_one_token_ends_rightly_and_spoils_no_repeat(
+    hybrid: OpenVinoEngine,
+) -> None:
     requests = Requests(hybrid)
     fresh, _ = requests.answer(PROMPT, max_tokens=1)
     assert len(fresh) == 1
@@ -343,7 +355,9 @@ def test_hybrid_with_one_token_ends_rightly_and_spoils_no_repeat(hybrid: OpenVin
     assert requests.answer(prompt, max_tokens=8)[0] == expected
 
 
-def test_hybrid_stopping_at_its_first_token_spoils_no_repeat(hybrid: OpenVinoEngine) -> None:
+def test_hybrid_stopping_at_its_first_token_spoils_no_repeat(
+    hybrid: OpenVinoEngine,
+) -> None:
     prompt = [500 + n for n in range(70)]
     expected, _ = Requests(load("tiny-hybrid")).answer(prompt, max_tokens=8)
     requests = Requests(hybrid)
@@ -352,7 +366,9 @@ def test_hybrid_stopping_at_its_first_token_spoils_no_repeat(hybrid: OpenVinoEng
     assert requests.answer(prompt, max_tokens=8)[0] == expected
 
 
-def test_hybrid_cancelled_after_its_first_token_spoils_no_repeat(hybrid: OpenVinoEngine) -> None:
+def test_hybrid_cancelled_after_its_first_token_spoils_no_repeat(
+    hybrid: OpenVinoEngine,
+) -> None:
     prompt = [700 + n for n in range(70)]
     expected, _ = Requests(load("tiny-hybrid")).answer(prompt, max_tokens=8)
     requests = Requests(hybrid)

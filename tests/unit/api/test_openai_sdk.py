@@ -1,13 +1,20 @@
 """OpenAI's own SDK as the client."""
 
-from collections.abc import Generator
-from typing import Any
+from __future__ import annotations
 
-import openai
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from refloat.generation.events import Delta, Failed
 from refloat.wire.problem import Problem, ProblemKind
+from tests.late_import import late_import
+
+if TYPE_CHECKING:
+    import openai
+else:
+    openai = late_import("openai")
 
 TEXT = "Hello Zürich 東京\u2028🚲!"
 MESSAGES: Any = [{"role": "user", "content": "Hi"}]
