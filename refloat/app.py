@@ -137,9 +137,7 @@ class Gateway:
         self._start(self._memory.run(), "memory-watch")
         serving = self._start(http.serve(sockets=[listener]), "http")
         self._announce(listener)
-        # What stands now lives as long as the process; collecting it again and again is for nothing.
-        gc.collect()
-        gc.freeze()
+        gc.freeze()  # what stands now lives as long as the process: collections need not look at it
         try:
             code = await self._wait_for_the_end()
             http.should_exit = True

@@ -1,5 +1,9 @@
 """`python -m refloat.prep`."""
 
-from refloat.prep.main import main
+import gc
+
+gc.disable()  # nothing that an import makes is garbage; `main` enables it
+
+from refloat.prep.main import main  # noqa: E402
 
 main()

@@ -4,6 +4,7 @@ python -m refloat.prep --link-fd N
 """
 
 import argparse
+import gc
 import os
 import traceback
 from collections.abc import Sequence
@@ -77,6 +78,8 @@ def _serve(link_fd: int) -> ChildExit:
     outlet = Outlet(pipe)
     is_real = configure.tokenizer == "openvino"
     desk = TrialDesk(_trial_arguments(configure, ready), outlet.answer, compiles=is_real)
+    gc.freeze()
+    gc.enable()
     pipe.send(ready)
     desk.open()
     return _loop(pipe, runner, outlet, desk)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-import yaml
 
 Chunk = Annotated[int, msgspec.Meta(ge=0)] | Literal["bytes"]
 
@@ -125,6 +124,8 @@ def load_script(path: str | Path | None) -> Script:
     """Read a script; `None` or an empty path is the built-in one. Raises `ScriptError`."""
     if not path:
         return Script()
+    import yaml  # a tenth of a second that few processes need
+
     try:
         document: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

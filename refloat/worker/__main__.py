@@ -1,5 +1,9 @@
 """`python -m refloat.worker`."""
 
-from refloat.worker.main import main
+import gc
+
+gc.disable()  # nothing that an import makes is garbage; `main` enables it when all is loaded
+
+from refloat.worker.main import main  # noqa: E402
 
 main()

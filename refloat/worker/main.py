@@ -115,9 +115,9 @@ def _load(pipe: Pipe[ToWorker], progress: ProgressWriter, spec: EngineSpec) -> E
         _report(traceback.format_exc())
         pipe.send(LoadFailed(_failure_kind(error), str(error)))
         return None
-    gc.collect()
-    gc.freeze()  # what a load leaves behind is never garbage; later collections need not look at it
+    gc.freeze()  # what a load leaves behind is never garbage; collections need not look at it
     gc.set_threshold(_GC_THRESHOLD)  # a step makes some hundred objects and no cycles
+    gc.enable()
     pipe.send(Loaded(engine.capabilities, time.monotonic() - began))
     return engine
 

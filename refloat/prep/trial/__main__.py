@@ -1,5 +1,9 @@
-"""`python -m refloat.prep.trial`"""
+"""`python -m refloat.prep.trial`."""
 
-from refloat.prep.trial.program import main
+import gc
+
+gc.disable()  # nothing that an import makes is garbage; `main` enables it
+
+from refloat.prep.trial.program import main  # noqa: E402
 
 main()

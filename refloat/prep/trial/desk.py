@@ -14,7 +14,7 @@ import msgspec
 
 from refloat.prep.trial.messages import Compile, Compiled
 from refloat.prep.trial.process import ChildGoneError, Job, TooExpensiveError, TrialProcess
-from refloat.prep.trial.program import refused
+from refloat.prep.trial.refusal import refused
 from refloat.prep.trial.relay import NotStartedError, Relay
 from refloat.wire.child import report
 from refloat.wire.exit_codes import ChildExit

@@ -2,6 +2,8 @@
 
 import msgspec
 
+from refloat.wire.prep_messages import GuideJob
+
 
 class Compile(msgspec.Struct, frozen=True, tag="compile"):
     """Compile a grammar; the answer is `Compiled`."""
@@ -17,3 +19,7 @@ class Compiled(msgspec.Struct, frozen=True, tag="compiled", omit_defaults=True):
     took_s: float = 0.0
     refusal: str | None = None
     """Why the compiler does not take it."""
+
+
+Job = GuideJob | Compile
+"""What a child is asked."""

@@ -10,8 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from refloat.observe.process_stat import read_process_stat
-from refloat.prep.trial.messages import Compiled
-from refloat.prep.trial.program import Job
+from refloat.prep.trial.messages import Compiled, Job
 from refloat.wire.frame import FrameError
 from refloat.wire.messages import Hello
 from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe

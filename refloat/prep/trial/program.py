@@ -7,6 +7,7 @@ Nobody tidies up after it: what takes too long or too much is killed with it (`p
 """
 
 import argparse
+import gc
 import os
 import re
 import resource
@@ -20,7 +21,8 @@ from refloat.grammar.errors import GrammarError
 from refloat.grammar.residual import keeps_to
 from refloat.prep.trial.error import CompileError
 from refloat.prep.trial.making import ebnf_of, rest_of
-from refloat.prep.trial.messages import Compile, Compiled
+from refloat.prep.trial.messages import Compile, Compiled, Job
+from refloat.prep.trial.refusal import refused
 from refloat.wire.child import report, settle
 from refloat.wire.exit_codes import ChildExit
 from refloat.wire.frame import FrameError
@@ -30,7 +32,6 @@ from refloat.wire.pipe import EndOfLink, LinkClosedError, Pipe
 from refloat.wire.prep_messages import (
     CheckGuide,
     Guided,
-    GuideJob,
     MakeGuide,
     PrepRefused,
     ResumeGuide,
@@ -46,8 +47,6 @@ _NICE = 5
 GROWTH_BYTES = 1 << 30
 #: A grammar's own text beyond this was made of something that should have been refused before.
 MAX_EBNF_CHARS = 1 << 20
-
-Job = GuideJob | Compile
 
 _BUILD_PATH = re.compile(r"\[\d\d:\d\d:\d\d\]\s+|(?:/[^\s/:]+)+\.(?:cc|cpp|h):\d+:?\s*")
 _MOST_SAID = 300
@@ -80,6 +79,8 @@ def _serve(options: argparse.Namespace) -> ChildExit:
     _forget_limit()
     do = answer if options.make else _compiler(options)
     _limit_memory()
+    gc.freeze()
+    gc.enable()
     pipe.send(Hello(PROTOCOL_VERSION, os.getpid(), "trial"))
     while True:
         job = pipe.recv()
@@ -148,17 +149,6 @@ def tried(job: Compile, compile_: Callable[[str], float]) -> Compiled:
         return Compiled(job.job, refusal=_words(str(error)))
     except MemoryError:
         return Compiled(job.job, refusal="it needs too much memory")
-
-
-def refused(job: GuideJob, why: str, path: Sequence[str] = ()) -> PrepRefused:
-    """The refusal of a job, with the field of the caller's that is at fault."""
-    param = job.wish.param if isinstance(job, MakeGuide) else ""
-    if path and isinstance(job, MakeGuide) and job.wish.kind.is_of_tools:
-        number, *path = path  # it is a tool's schema that is at fault, not the choice among them
-        param = f"tools[{number}]"
-    param = ".".join(part for part in (param, *path) if part)
-    text = f"{param}: {why}." if param else f"{why}."
-    return PrepRefused(job.job, Problem(ProblemKind.INVALID_REQUEST, text, param=param or None))
 
 
 def _text_of(job: MakeGuide | ResumeGuide) -> str | None:
