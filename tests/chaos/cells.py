@@ -151,7 +151,7 @@ def bodies_of(cell: Cell, model: str) -> list[dict[str, Any]]:
 
 def witness(client: Client, model: str) -> ReadinessWitness:
     """One that watches while a cell is run."""
-    return ReadinessWitness(client, client.chat_body("Hi", model=model, max_tokens=3))
+    return ReadinessWitness(client, client.chat_body("Hi", model=model, max_tokens=3), every_s=0.1)
 
 
 def run_in_service(server: Server, cell: Cell) -> None:
@@ -234,6 +234,7 @@ def check_rest(server: Server, model: str) -> None:
     assert answer.text == text_of(0), answer.describe()
     eventually(
         lambda: not any(client.metrics(*GAUGES, model=model).values()),
+        every_s=0.1,
         what="nothing running, waiting or held",
     )
 
