@@ -15,7 +15,7 @@ SERVE_OPTIONS = $(if $(HOST),--host '$(HOST)') $(if $(PORT),--port '$(PORT)') \
 	$(if $(DEVICE),--device '$(DEVICE)') $(ARGS) $(if $(MODEL),'$(MODEL)')
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-test install-soak serve test lint soak bench clean
+.PHONY: help install install-test install-lint install-soak serve test lint soak bench clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -26,6 +26,9 @@ install: ## Make .venv and install Refloat into it
 install-test:
 	@scripts/install test
 
+install-lint:
+	@scripts/install test,lint
+
 install-soak:
 	@scripts/install test,soak
 
@@ -35,7 +38,7 @@ serve: install ## Serve a model: make serve MODEL=... PORT=... HOST=... DEVICE=.
 test: install-test ## All tests but the long ones
 	@scripts/test $(ARGS)
 
-lint: install-test ## Lint and types
+lint: install-lint ## Lint and types
 	@scripts/check
 
 soak: install-soak ## The long versions of tests

@@ -8,7 +8,6 @@ import gc
 import os
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -61,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except LinkClosedError:
         code = ChildExit.ASKED
     except BaseException:  # noqa: BLE001 - reported; the process ends here whatever it was
-        _report(traceback.format_exc())
+        _report_failure()
     os._exit(code)
 
 
@@ -112,7 +111,7 @@ def _load(pipe: Pipe[ToWorker], progress: ProgressWriter, spec: EngineSpec) -> E
         raise
     except Exception as caught:  # noqa: BLE001 - told to the gateway, which decides
         error = caught if isinstance(caught, LoadError) else load_error(caught)
-        _report(traceback.format_exc())
+        _report_failure()
         pipe.send(LoadFailed(_failure_kind(error), str(error)))
         return None
     gc.freeze()  # what a load leaves behind is never garbage; collections need not look at it
@@ -130,6 +129,13 @@ def _failure_kind(error: LoadError) -> FaultKind:
 
 def _enter(progress: ProgressWriter, phase: Phase) -> None:
     progress.write(phase, step=0, begin_ns=time.monotonic_ns())
+
+
+def _report_failure() -> None:
+    """The failure being handled, with its stack."""
+    import traceback  # few workers have any use for it
+
+    _report(traceback.format_exc())
 
 
 def _report(text: str) -> None:

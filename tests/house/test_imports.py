@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.house.source import tree_of
+
 PACKAGE = Path(__file__).parents[2] / "refloat"
 
 #: Everybody may import these; they import no sibling but each other where listed in LEAVES_ALLOW.
@@ -67,7 +69,7 @@ def modules() -> Iterator[tuple[str, str, Path]]:
 
 def imported_names(path: Path) -> Iterator[str]:
     """Dotted names of all modules that a file imports, wherever in it."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -122,7 +124,7 @@ def test_modules_keep_to_the_banned_list() -> None:
         found += [f"{name}: {bad}" for bad in names & {"pickle", "multiprocessing", "marshal"}]
         if "subprocess" in names and not name.startswith(MAY_SPAWN):
             found.append(f"{name}: subprocess")
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Call) and any(k.arg == "shell" for k in node.keywords):
                 found.append(f"{name}: shell=")
     assert not found

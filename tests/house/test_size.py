@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+from tests.house.source import tree_of
+
 PACKAGE = Path(__file__).parents[2] / "refloat"
 FILES = sorted(PACKAGE.rglob("*.py"))
 MAX_FILE_LINES = 300
@@ -15,7 +17,7 @@ def test_files_and_functions_are_small() -> None:
         source = path.read_text()
         if len(source.splitlines()) > MAX_FILE_LINES:
             too_long.append(f"{path}: {len(source.splitlines())} lines")
-        for node in ast.walk(ast.parse(source)):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 assert node.end_lineno is not None
                 length = node.end_lineno - node.lineno + 1
@@ -27,7 +29,7 @@ def test_files_and_functions_are_small() -> None:
 def test_modules_and_public_names_say_what_they_are() -> None:
     silent: list[str] = []
     for path in FILES:
-        tree = ast.parse(path.read_text())
+        tree = tree_of(path)
         if not ast.get_docstring(tree):
             silent.append(str(path))
         for node in tree.body:
@@ -40,7 +42,7 @@ def test_modules_and_public_names_say_what_they_are() -> None:
 def test_tests_do_not_sleep() -> None:
     tests = PACKAGE.parent / "tests"
     for path in tests.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 is_sleep = node.func.attr == "sleep" and isinstance(node.func.value, ast.Name)
                 if is_sleep and node.func.value.id in ("time", "asyncio"):  # type: ignore[attr-defined]
