@@ -58,5 +58,47 @@ FORMATS: dict[str, str | None] = {
 }
 """By name; `None`: it says nothing about the text."""
 
-SHORT: dict[str, str] = {"uri": rf"{_ORIGIN}(?:/[A-Za-z0-9._~/?&=-]{{0,40}})?"}
-"""The same with an end, where a schema has a limit of length: the engine needs long for counts."""
+
+def _host(label: int, more: int, *, least: int = 0) -> str:
+    """Names of so many letters at most, and so many more of them."""
+    name = rf"[A-Za-z0-9](?:[A-Za-z0-9-]{{0,{label - 2}}}[A-Za-z0-9])?"
+    return rf"{name}(?:\.{name}){{{least},{more}}}"
+
+
+def _email(atom: int, label: int, more: int) -> str:
+    return rf"[A-Za-z0-9._+-]{{0,{atom - 1}}}[A-Za-z0-9]@{_host(label, more, least=1)}"
+
+
+def _path(more: int) -> str:
+    return rf"/?[A-Za-z0-9._~-][A-Za-z0-9._~/?&=-]{{0,{more}}}"
+
+
+def _uri(label: int, more: int, path: int) -> str:
+    return rf"https?://{_host(label, more)}(?:/[A-Za-z0-9._~/?&=-]{{0,{path}}})?"
+
+
+_SHORT: dict[str, tuple[str, ...]] = {
+    "email": (_email(30, 20, 2), _email(12, 10, 1)),
+    "hostname": (_host(20, 2), _host(10, 1)),
+    "uri-reference": (
+        f"{_uri(24, 4, 60)}|{_path(180)}",
+        f"{_uri(20, 2, 20)}|{_path(80)}",
+        f"{_uri(10, 1, 5)}|{_path(30)}",
+        _path(18),
+        _path(6),
+    ),
+    "uri": (
+        rf"{_ORIGIN}(?:/[A-Za-z0-9._~/?&=-]{{0,40}})?",
+        _uri(24, 4, 60),
+        _uri(20, 2, 20),
+        _uri(10, 1, 5),
+    ),
+}
+"""Shorter and shorter forms of the same, where a schema has a limit of length: to count characters
+beside a format would take grammars of thousands of rules, and the engine long for each token."""
+
+
+def forms_of(name: str) -> tuple[str, ...]:
+    """A format's regular expressions, the longest first; none where it says nothing about the text."""
+    whole = FORMATS[name]
+    return () if whole is None else (whole, *_SHORT.get(name, ()))

@@ -28,7 +28,7 @@ from refloat.grammar.nodes import (
 )
 from refloat.grammar.regex import alternatives
 from refloat.grammar.schema.automaton import held_together
-from refloat.grammar.schema.formats import FORMATS, SHORT
+from refloat.grammar.schema.formats import FORMATS, forms_of
 from refloat.grammar.schema.keywords import Path, bounds
 
 if TYPE_CHECKING:
@@ -88,11 +88,8 @@ def _wanted(schema: Mapping[str, Any], path: Path) -> _Wanted:
     if name is not None and (not isinstance(name, str) or name not in FORMATS):
         known = ", ".join(FORMATS)
         raise GrammarError(f"this format is not supported; there are {known}", (*path, "format"))
-    known_format = None if name is None else FORMATS[name]
-    if name in SHORT and most is not None:
-        known_format = SHORT[name]
-    if known_format is not None:
-        patterns.append(choice(*(node for _, node, _ in alternatives(known_format))))
+    if name is not None and FORMATS[name] is not None:
+        patterns.append(_format_node(name, most))
     if pattern is not None:
         if not isinstance(pattern, str):
             raise GrammarError("a pattern is text", (*path, "pattern"))
@@ -101,6 +98,13 @@ def _wanted(schema: Mapping[str, Any], path: Path) -> _Wanted:
         except GrammarError as error:
             raise GrammarError(error.message, (*path, "pattern")) from None
     return _Wanted(patterns, least, most)
+
+
+def _format_node(name: str, most: int | None) -> Node:
+    """The longest form of a format that keeps to the limit by itself; else its shortest form."""
+    forms = [choice(*(node for _, node, _ in alternatives(form))) for form in forms_of(name)]
+    fitting = (form for form in forms if _within(_lengths(form).most, most))
+    return next(fitting, forms[-1])
 
 
 def _searched(pattern: str) -> Node:

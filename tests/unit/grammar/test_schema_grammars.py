@@ -181,6 +181,31 @@ CASES: list[tuple[Any, list[str], list[str]]] = [
         ['"https://a.example/b/c?d=e"'],
         ['""', '"x"'],
     ),
+    (
+        {"type": "string", "format": "uri", "maxLength": 250},
+        ['"http://a.example/b/c?d=e"'],
+        ['"x"', f'"http://a.example/{"b" * 250}"'],
+    ),
+    (
+        {"type": "string", "format": "email", "maxLength": 100},
+        ['"ann.b@mail.example.org"'],
+        ['"ann"', '"@a.b"', f'"{"a" * 90}@mail.example.org"'],
+    ),
+    (
+        {"type": "string", "format": "email", "maxLength": 12, "minLength": 6},
+        ['"an@a.example"', '"ab@c.d"'],
+        ['"a@b.c"', '"ann@ab.example"'],
+    ),
+    (
+        {"type": "string", "format": "uri-reference", "maxLength": 120},
+        ['"/a/b?c=d"', '"b/c"', '"https://a.example/"'],
+        ['"a b"', f'"/{"b" * 120}"'],
+    ),
+    (
+        {"type": "string", "format": "hostname", "maxLength": 63},
+        ['"mail.a.example"', '"localhost"'],
+        ['"-a"', '"a..b"', f'"{"a" * 64}"'],
+    ),
     ({"type": "string", "format": "base64"}, ['""', '"QUI="', '"QUJD"'], ['"QUI"', '"===="']),
     (
         {"type": "string", "format": "uuid4"},
@@ -268,7 +293,6 @@ REFUSALS: list[tuple[Any, tuple[str, ...]]] = [
     ({"if": {}, "then": {}}, ("if",)),
     ({"type": "string", "format": "color"}, ("format",)),
     ({"type": "string", "pattern": "(?=a)"}, ("pattern",)),
-    ({"type": "string", "format": "uri", "maxLength": 250}, ()),
     ({"type": "string", "format": "regex"}, ("format",)),
     ({"type": "integer", "multipleOf": 7}, ("multipleOf",)),
     ({"type": "integer", "minimum": "1"}, ("minimum",)),
