@@ -36,6 +36,15 @@ class _PlainDumper(yaml.SafeDumper):
         return True
 
 
+def _is_over(process: psutil.Process) -> bool:
+    """Whether it has ended. An orphan stays in the table of processes until init looks, which may take
+    seconds, and is nobody's business by then."""
+    try:
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
 class ServerEndedError(AssertionError):
     """The server left before it could be used; the message holds its last words."""
 
@@ -167,7 +176,7 @@ class Server:
         children = self.children()
         self.process.kill()
         self.process.wait(timeout=DEFAULT_DEADLINE_S)
-        psutil.wait_procs(children, timeout=DEFAULT_DEADLINE_S)
+        eventually(lambda: all(map(_is_over, children)), what="the children to end")
 
     def events(self, name: str) -> list[dict[str, Any]]:
         """Log entries of one event so far."""

@@ -19,7 +19,7 @@ POISON = f"{ASK} [poison]"
 StartServer = Callable[..., Server]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartServer]:
     """Starts servers with one scripted model, `m`, and leaves none behind."""
     home = tmp_path_factory.mktemp("home")
