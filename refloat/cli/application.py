@@ -9,6 +9,7 @@ import typer
 from refloat import __version__
 from refloat.cli.exit_codes import ExitCode
 from refloat.cli.options import EPILOG, serve_signature
+from refloat.cli.uncollected import uncollected
 
 ModelArgument = Annotated[
     str,
@@ -63,7 +64,8 @@ def root(
 @serve_signature
 def serve(model: str | None, config: Path | None, options: dict[str, str | bool]) -> None:
     """Serve models over HTTP until SIGTERM, which lets running answers finish first."""
-    from refloat.cli.serve import serve_models
+    with uncollected():
+        from refloat.cli.serve import serve_models
 
     raise typer.Exit(serve_models(model, config, options))
 

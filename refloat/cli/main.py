@@ -1,16 +1,12 @@
 """The entry point. Answers `--version` by itself and imports the rest only when it is needed."""
 
 import errno
-import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
 
 from refloat import __version__
-
-#: Hundreds of thousands of objects are made by imports, and none is garbage: collections would take a
-#: sixth of the start.
-_GC_THRESHOLD = 50_000
+from refloat.cli.uncollected import uncollected
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,8 +21,8 @@ def _say_version() -> int:
 
 
 def _run(given: list[str]) -> int:
-    gc.set_threshold(_GC_THRESHOLD)
-    from refloat.cli.application import run
+    with uncollected():
+        from refloat.cli.application import run
 
     return run(given)
 

@@ -10,6 +10,7 @@ from types import FrameType
 from refloat.cli.exit_codes import ExitCode
 from refloat.cli.listener import BindError, open_listener
 from refloat.cli.progress import open_progress
+from refloat.cli.uncollected import uncollected
 from refloat.config.check import check
 from refloat.config.error import ConfigError
 from refloat.config.load import LoadedConfig, load
@@ -56,7 +57,8 @@ def serve_models(
         if not resolved:
             reasons = [f"model {model_name(model)}: {reason}" for model, reason in failed]
             return fail(ExitCode.NO_MODEL, reasons)
-        from refloat.app import serve
+        with uncollected():
+            from refloat.app import serve
 
         with ExitStack() as uses:
             for one in resolved:

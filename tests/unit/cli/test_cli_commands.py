@@ -1,5 +1,6 @@
 """`refloat models`, `config` and `status` as functions, without a server of ours."""
 
+import gc
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from refloat.cli import application
 from refloat.cli.exit_codes import ExitCode
 from refloat.cli.main import main
+from refloat.cli.uncollected import uncollected
 from refloat.models.in_use import using
 from refloat.models.progress import ignore_progress
 from refloat.models.store import EntryKey, Store
@@ -315,3 +317,10 @@ def test_reset_that_is_refused_says_why(
 def test_reset_without_a_server_is_6(capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("reset", "m", "--url", "http://127.0.0.1:9") == ExitCode.UNREACHABLE
     assert "no server answers there" in capsys.readouterr().err
+
+
+def test_failed_import_leaves_the_collector_on() -> None:
+    with pytest.raises(ImportError), uncollected():
+        assert not gc.isenabled()
+        raise ImportError
+    assert gc.isenabled()
