@@ -1,6 +1,7 @@
 """Every route, once: path, method, handler, and what it takes and gives. The router and
 `/openapi.json` are both made from this list."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -263,6 +264,10 @@ def _metrics_handler(context: ApiContext) -> Handler:
         if not context.settings.metrics:
             message = "Metrics are switched off (setting server.metrics)."
             raise ProblemError.of(ProblemKind.NOT_FOUND, message)
-        return Answer(context.metrics.render(), headers=[(b"content-type", content_type)])
+        parts: list[bytes] = []
+        for part in context.metrics.parts():
+            parts.append(part)
+            await asyncio.sleep(0)
+        return Answer(b"".join(parts), headers=[(b"content-type", content_type)])
 
     return metrics

@@ -1,6 +1,7 @@
 """`refloat models`, `config` and `status` as functions, without a server of ours."""
 
 import gc
+import importlib
 import json
 import os
 import shutil
@@ -319,8 +320,9 @@ def test_reset_without_a_server_is_6(capsys: pytest.CaptureFixture[str]) -> None
     assert "no server answers there" in capsys.readouterr().err
 
 
-def test_failed_import_leaves_the_collector_on() -> None:
-    with pytest.raises(ImportError), uncollected():
+def test_collector_rests_for_an_import_and_not_after_one_that_failed() -> None:
+    with uncollected():
         assert not gc.isenabled()
-        raise ImportError
+    with pytest.raises(ImportError), uncollected():
+        importlib.import_module("refloat.nothing")
     assert gc.isenabled()
