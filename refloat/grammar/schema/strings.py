@@ -4,6 +4,7 @@ Of a character that JSON can write in several ways, patterns allow one: itself, 
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refloat.grammar.errors import GrammarError
@@ -102,9 +103,21 @@ def _wanted(schema: Mapping[str, Any], path: Path) -> _Wanted:
 
 def _format_node(name: str, most: int | None) -> Node:
     """The longest form of a format that keeps to the limit by itself; else its shortest form."""
-    forms = [choice(*(node for _, node, _ in alternatives(form))) for form in forms_of(name)]
-    fitting = (form for form in forms if _within(_lengths(form).most, most))
-    return next(fitting, forms[-1])
+    form = None
+    for text in forms_of(name):
+        form, lengths = _parsed(text)
+        if _within(lengths.most, most):
+            break
+    assert form is not None, "a format without a form is not asked for"
+    return form
+
+
+@lru_cache(
+    maxsize=64
+)  # there are not many more forms, and schemas name the same ones again and again
+def _parsed(form: str) -> tuple[Node, _Lengths]:
+    node = choice(*(node for _, node, _ in alternatives(form)))
+    return node, _lengths(node)
 
 
 def _searched(pattern: str) -> Node:
@@ -178,6 +191,7 @@ def _leaf_as_json(leaf: Leaf) -> Node:
             return leaf
 
 
+@lru_cache(maxsize=256)  # a format's classes, in each string that has it
 def _class_as_json(node: CharClass) -> Node:
     """Control characters only as far as they have a short escape."""
     if node == ANY:
