@@ -10,14 +10,11 @@ _OFFSET = r"(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
 _TIME = rf"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{{1,6}})?{_OFFSET}"
 _DAYS = r"(?:\d{1,9}D|\d{1,9}M(?:\d{1,9}D)?|\d{1,9}Y(?:\d{1,9}M(?:\d{1,9}D)?)?)"
 _CLOCK = r"T(?:\d{1,9}S|\d{1,9}M(?:\d{1,9}S)?|\d{1,9}H(?:\d{1,9}M(?:\d{1,9}S)?)?)"
-_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,28}[A-Za-z0-9])?"
-_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,30}"
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1\d{2}|[1-9]?\d)"
 _IPV4 = rf"{_BYTE}(?:\.{_BYTE}){{3}}"
 _HEX = "[0-9A-Fa-f]"
 _H16 = r"[0-9A-Fa-f]{1,4}"
 _PCHAR = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
-_HOST = rf"{_LABEL}(?:\.{_LABEL}){{0,6}}"
 _IPV6 = "|".join(
     [rf"{_H16}(?::{_H16}){{7}}", "::"]
     + [rf"(?:{_H16}:){{1,{left}}}(?::{_H16}){{1,{7 - left}}}" for left in range(1, 7)]
@@ -27,6 +24,28 @@ _IPV6 = "|".join(
 _BASE64 = "[A-Za-z0-9+/]"
 _SEGMENT = "[A-Za-z0-9._~-]+"
 _TAIL = rf"(?:\?(?:{_PCHAR}|[/?])*)?(?:#(?:{_PCHAR}|[/?])*)?"
+
+
+def _host(label: int, more: int, *, least: int = 0) -> str:
+    """A name of so many characters at most, and so many more of them."""
+    name = rf"[A-Za-z0-9](?:[A-Za-z0-9-]{{0,{label - 2}}}[A-Za-z0-9])?"
+    return rf"{name}(?:\.{name}){{{least},{more}}}"
+
+
+def _email(atom: int, label: int, more: int) -> str:
+    name = rf"[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~-]{{1,{atom}}}"
+    return rf"{name}(?:\.{name})?@{_host(label, more, least=1)}"
+
+
+def _path(more: int) -> str:
+    return rf"/?[A-Za-z0-9._~-][A-Za-z0-9._~/?&=-]{{0,{more}}}"
+
+
+def _web_uri(label: int, more: int, path: int) -> str:
+    return rf"https?://{_host(label, more)}(?:/[A-Za-z0-9._~/?&=-]{{0,{path}}})?"
+
+
+_HOST = _host(30, 6)
 _ORIGIN = rf"[A-Za-z][A-Za-z0-9+.-]{{1,15}}://(?:{_HOST}|{_IPV4})(?::[1-9]\d{{0,3}})?"
 _URI = rf"{_ORIGIN}(?:/{_PCHAR}*)*{_TAIL}"
 
@@ -41,7 +60,7 @@ FORMATS: dict[str, str | None] = {
     "date-time": f"{_DATE}T{_TIME}",
     "duration": rf"P(?:\d{{1,9}}W|{_DAYS}(?:{_CLOCK})?|{_CLOCK})",
     "uuid": r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}",
-    "email": rf"{_ATOM}(?:\.{_ATOM})?@{_LABEL}(?:\.{_LABEL}){{1,4}}",
+    "email": _email(30, 30, 4),
     "hostname": _HOST,
     "ipv4": _IPV4,
     "ipv6": _IPV6,
@@ -58,40 +77,21 @@ FORMATS: dict[str, str | None] = {
 }
 """By name; `None`: it says nothing about the text."""
 
-
-def _host(label: int, more: int, *, least: int = 0) -> str:
-    """Names of so many letters at most, and so many more of them."""
-    name = rf"[A-Za-z0-9](?:[A-Za-z0-9-]{{0,{label - 2}}}[A-Za-z0-9])?"
-    return rf"{name}(?:\.{name}){{{least},{more}}}"
-
-
-def _email(atom: int, label: int, more: int) -> str:
-    return rf"[A-Za-z0-9._+-]{{0,{atom - 1}}}[A-Za-z0-9]@{_host(label, more, least=1)}"
-
-
-def _path(more: int) -> str:
-    return rf"/?[A-Za-z0-9._~-][A-Za-z0-9._~/?&=-]{{0,{more}}}"
-
-
-def _uri(label: int, more: int, path: int) -> str:
-    return rf"https?://{_host(label, more)}(?:/[A-Za-z0-9._~/?&=-]{{0,{path}}})?"
-
-
 _SHORT: dict[str, tuple[str, ...]] = {
-    "email": (_email(30, 20, 2), _email(12, 10, 1)),
+    "email": (_email(14, 20, 2), _email(5, 10, 1)),
     "hostname": (_host(20, 2), _host(10, 1)),
     "uri-reference": (
-        f"{_uri(24, 4, 60)}|{_path(180)}",
-        f"{_uri(20, 2, 20)}|{_path(80)}",
-        f"{_uri(10, 1, 5)}|{_path(30)}",
+        f"{_web_uri(24, 4, 60)}|{_path(180)}",
+        f"{_web_uri(20, 2, 20)}|{_path(80)}",
+        f"{_web_uri(10, 1, 5)}|{_path(30)}",
         _path(18),
         _path(6),
     ),
     "uri": (
         rf"{_ORIGIN}(?:/[A-Za-z0-9._~/?&=-]{{0,40}})?",
-        _uri(24, 4, 60),
-        _uri(20, 2, 20),
-        _uri(10, 1, 5),
+        _web_uri(24, 4, 60),
+        _web_uri(20, 2, 20),
+        _web_uri(10, 1, 5),
     ),
 }
 """Shorter and shorter forms of the same, where a schema has a limit of length: to count characters

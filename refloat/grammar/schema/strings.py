@@ -3,7 +3,7 @@
 Of a character that JSON can write in several ways, patterns allow one: itself, or its short escape.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,8 +89,8 @@ def _wanted(schema: Mapping[str, Any], path: Path) -> _Wanted:
     if name is not None and (not isinstance(name, str) or name not in FORMATS):
         known = ", ".join(FORMATS)
         raise GrammarError(f"this format is not supported; there are {known}", (*path, "format"))
-    if name is not None and FORMATS[name] is not None:
-        patterns.append(_format_node(name, most))
+    if name is not None and (forms := forms_of(name)):
+        patterns.append(_fitting(forms, most))
     if pattern is not None:
         if not isinstance(pattern, str):
             raise GrammarError("a pattern is text", (*path, "pattern"))
@@ -101,20 +101,15 @@ def _wanted(schema: Mapping[str, Any], path: Path) -> _Wanted:
     return _Wanted(patterns, least, most)
 
 
-def _format_node(name: str, most: int | None) -> Node:
-    """The longest form of a format that keeps to the limit by itself; else its shortest form."""
-    form = None
-    for text in forms_of(name):
-        form, lengths = _parsed(text)
-        if _within(lengths.most, most):
-            break
-    assert form is not None, "a format without a form is not asked for"
-    return form
+def _fitting(forms: Iterable[str], most: int | None) -> Node:
+    """The longest form of a format that keeps to the limit by itself; else its shortest one."""
+    *longer, shortest = forms
+    found = (node for node, lengths in map(_parsed, longer) if _within(lengths.most, most))
+    return next(found, _parsed(shortest)[0])
 
 
-@lru_cache(
-    maxsize=64
-)  # there are not many more forms, and schemas name the same ones again and again
+# Schemas name the same few forms again and again.
+@lru_cache(maxsize=64)
 def _parsed(form: str) -> tuple[Node, _Lengths]:
     node = choice(*(node for _, node, _ in alternatives(form)))
     return node, _lengths(node)

@@ -189,7 +189,7 @@ CASES: list[tuple[Any, list[str], list[str]]] = [
     (
         {"type": "string", "format": "email", "maxLength": 100},
         ['"ann.b@mail.example.org"'],
-        ['"ann"', '"@a.b"', f'"{"a" * 90}@mail.example.org"'],
+        ['"ann"', '"@a.b"', '".a@b.cd"', '"a..b@c.de"', f'"{"a" * 90}@mail.example.org"'],
     ),
     (
         {"type": "string", "format": "email", "maxLength": 12, "minLength": 6},
@@ -293,6 +293,7 @@ REFUSALS: list[tuple[Any, tuple[str, ...]]] = [
     ({"if": {}, "then": {}}, ("if",)),
     ({"type": "string", "format": "color"}, ("format",)),
     ({"type": "string", "pattern": "(?=a)"}, ("pattern",)),
+    ({"type": "string", "format": "duration", "maxLength": 40}, ()),
     ({"type": "string", "format": "regex"}, ("format",)),
     ({"type": "integer", "multipleOf": 7}, ("multipleOf",)),
     ({"type": "integer", "minimum": "1"}, ("minimum",)),
