@@ -16,6 +16,7 @@ import msgspec
 
 from refloat.observe.host_memory import HostMemory, read_host_memory, resident_bytes
 from refloat.observe.log import get_logger
+from refloat.observe.process_stat import GONE, read_process_stat
 from refloat.supervisor.device_memory import DeviceMemory, read_device_memory
 from refloat.supervisor.load_need import LoadNeed
 from refloat.supervisor.load_rules import Answer, Figures, Granted, Reservation, Waiting, decide
@@ -27,7 +28,6 @@ _FORGOTTEN_S = 5.0
 #: Held for moments only: a lock held for longer belongs to a server that was stopped.
 _LONGEST_LOCK_S = 30.0
 _MOST_BYTES = 1 << 20
-_STARTED_FIELD = 19
 
 
 class LoadGate:
@@ -130,12 +130,8 @@ class LoadGate:
 
     def _started(self, pid: int) -> int | None:
         """The start time of a process that has not ended (a zombie has)."""
-        try:
-            stat = (self._root / "proc" / str(pid) / "stat").read_bytes()
-        except OSError:
-            return None
-        fields = stat[stat.rindex(b")") + 2 :].split()
-        return None if fields[0] in (b"Z", b"X") else int(fields[_STARTED_FIELD])
+        stat = read_process_stat(pid, self._root)
+        return None if stat == GONE or stat.has_ended else stat.started
 
     @contextlib.contextmanager
     def _locked(self) -> Generator[bool]:

@@ -31,10 +31,15 @@ def test_life_of_a_process_whose_name_looks_like_the_fields_behind_it() -> None:
         with open(f"/proc/{pid}/comm", encoding="utf-8") as comm:
             eventually(lambda: comm.seek(0) or comm.read().strip() == name, what="its name")
         assert not read_process_stat(pid).is_stopped
+        assert not read_process_stat(pid).has_ended
+        started = read_process_stat(pid).started
+        assert started >= read_process_stat(os.getpid()).started > 0
         process.send_signal(signal.SIGSTOP)
         eventually(lambda: read_process_stat(pid).is_stopped, what="the stop")
         process.send_signal(signal.SIGCONT)
         eventually(lambda: not read_process_stat(pid).is_stopped, what="its return")
         process.kill()
         eventually(lambda: read_process_stat(pid).is_exiting, what="its end")
+        eventually(lambda: read_process_stat(pid).has_ended, what="nothing but its exit code")
+        assert read_process_stat(pid).started == started
     assert read_process_stat(pid) == GONE
