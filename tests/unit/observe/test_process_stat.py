@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 
 from refloat.observe.process_stat import GONE, read_process_stat
 from refloat.testing.patience import eventually
@@ -24,9 +25,13 @@ def test_processor_time_of_this_process_is_what_it_says_itself() -> None:
 def test_life_of_a_process_whose_name_looks_like_the_fields_behind_it() -> None:
     name = ") T 1 ("
     program = f"open('/proc/self/comm', 'w').write({name!r}); input()"
-    with subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as process,
+        ExitStack() as at_last,
+    ):
+        at_last.callback(process.kill)  # one that stays stopped would be waited for
         pid = process.pid
         with open(f"/proc/{pid}/comm", encoding="utf-8") as comm:
             eventually(lambda: comm.seek(0) or comm.read().strip() == name, what="its name")
